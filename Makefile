@@ -1,0 +1,142 @@
+# infer: PGXS build of the extension (infer.so) and of the engine beside it.
+#
+#	make && make install			with PG_CONFIG=… for another server than pg_config's own
+#	make CUDA=1						also builds infer_cuda.so (needs nvcc); never probed in silence
+#	make installcheck				pg_regress against a running server that has infer preloaded
+#	make check-unit					the tests that need no server
+#
+# Objects go to build/: the engine's once, the extension's once per server version, so that
+# one tree serves several servers.
+
+PG_CONFIG ?= pg_config
+CUDA ?= 0
+
+VERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" infer.control)
+BUILD ?= build
+
+EXTENSION = infer
+DATA_built = $(BUILD)/sql/infer--$(VERSION).sql
+DATA = $(wildcard sql/infer--*--*.sql)
+DOCS =
+
+REGRESS_FILES = $(sort $(wildcard test/sql/*.sql))
+REGRESS = $(patsubst test/sql/%.sql,%,$(REGRESS_FILES))
+REGRESS_OPTS = --inputdir=test --outputdir=$(BUILD)/regress --load-extension=infer
+
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+ifeq ($(PGXS),)
+$(error $(PG_CONFIG) not found: install the server's development package or set PG_CONFIG)
+endif
+include $(PGXS)
+
+PG_MAJOR := $(MAJORVERSION)
+
+# ---- the extension: loaded into PostgreSQL, links libc and libm only ----
+
+EXT_BUILD = $(BUILD)/pg$(PG_MAJOR)
+EXT_SOURCES = $(wildcard src/extension/*.c src/extension/*/*.c) src/protocol/protocol.c
+EXT_OBJECTS = $(EXT_SOURCES:src/%.c=$(EXT_BUILD)/%.o)
+EXT_MODULE = $(EXT_BUILD)/infer.so
+
+# The servers were built by other compilers: keep their ABI flags, drop warnings this one
+# does not know.
+EXT_CFLAGS = $(INFER_WARNINGS) $(filter-out -Wshadow=% -Wimplicit-fallthrough=% -Wcast-function-type -Wno-% -Wmissing-variable-declarations,$(CFLAGS)) $(CFLAGS_SL) -fvisibility=hidden -std=gnu11
+INFER_WARNINGS = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers $(WERROR)
+
+$(EXT_BUILD)/%.o: src/%.c infer.control
+	@mkdir -p $(@D)
+	$(CC) $(EXT_CFLAGS) $(CPPFLAGS) -DINFER_VERSION='"$(VERSION)"' -MMD -MP -c -o $@ $<
+
+$(EXT_MODULE): $(EXT_OBJECTS)
+	$(CC) -shared -o $@ $^ $(filter-out -Wl$(comma)--export-dynamic,$(LDFLAGS)) -lm
+
+comma := ,
+
+# ---- the engine: its own process, knows no PostgreSQL header ----
+
+ENGINE_CC ?= $(CC)
+ENGINE_BUILD = $(BUILD)/engine
+ENGINE_OPT ?= -O2 -g
+ENGINE_CFLAGS = -std=gnu11 $(ENGINE_OPT) -ffp-contract=off -fno-math-errno -fno-strict-aliasing -fstack-protector-strong \
+	-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers $(WERROR) -pthread -D_GNU_SOURCE \
+	-DINFER_VERSION='"$(VERSION)"' $(ENGINE_EXTRA)
+ENGINE_LIBS = -ljansson -lcrypto -ldl -lm -pthread
+ENGINE_SOURCES = $(wildcard src/engine/*.c src/engine/*/*.c src/engine/*/*/*.c) src/protocol/protocol.c
+ENGINE_ARCH ?= $(shell $(ENGINE_CC) -dumpmachine | cut -d- -f1)
+ifneq ($(ENGINE_ARCH),x86_64)
+ENGINE_SOURCES := $(filter-out %_avx2.c %_avx512.c,$(ENGINE_SOURCES))
+endif
+ENGINE_OBJECTS = $(ENGINE_SOURCES:src/%.c=$(ENGINE_BUILD)/%.o)
+ENGINE_LIBRARY = $(ENGINE_BUILD)/libengine.a
+ENGINE = $(ENGINE_BUILD)/infer-engine
+
+# Only a file of an instruction set's own gets its flags (engine-wide flags stay baseline).
+%_avx2.o: ISA_CFLAGS = -mavx2 -mfma
+%_avx512.o: ISA_CFLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
+
+$(ENGINE_BUILD)/%.o: src/%.c infer.control
+	@mkdir -p $(@D)
+	$(ENGINE_CC) $(ENGINE_CFLAGS) $(ISA_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(ENGINE_LIBRARY): $(filter-out %/engine/main.o,$(ENGINE_OBJECTS))
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(ENGINE): $(ENGINE_BUILD)/engine/main.o $(ENGINE_LIBRARY)
+	$(ENGINE_CC) $(ENGINE_OPT) $(ENGINE_EXTRA) -o $@ $^ $(ENGINE_LIBS)
+
+# ---- tests without a server: one program per file, linked with the engine ----
+
+UNIT_SOURCES = $(wildcard test/unit/*.c test/kernels/*.c test/conformance/*.c)
+UNIT_PROGRAMS = $(UNIT_SOURCES:test/%.c=$(ENGINE_BUILD)/test/%)
+FUZZ_SOURCES = $(wildcard test/fuzz/*.c)
+BENCH_SOURCES = $(wildcard bench/*.c)
+BENCH_PROGRAMS = $(BENCH_SOURCES:bench/%.c=$(ENGINE_BUILD)/bench/%)
+
+$(ENGINE_BUILD)/test/%: test/%.c $(ENGINE_LIBRARY)
+	@mkdir -p $(@D)
+	$(ENGINE_CC) $(ENGINE_CFLAGS) -Isrc -Itest -MMD -MP -o $@ $< $(ENGINE_LIBRARY) $(ENGINE_LIBS)
+
+$(ENGINE_BUILD)/bench/%: bench/%.c $(ENGINE_LIBRARY)
+	@mkdir -p $(@D)
+	$(ENGINE_CC) $(ENGINE_CFLAGS) -Isrc -Ibench -MMD -MP -o $@ $< $(ENGINE_LIBRARY) $(ENGINE_LIBS)
+
+.PHONY: engine extension unit bench-programs check-unit install-infer uninstall-infer clean-build
+engine: $(ENGINE)
+extension: $(EXT_MODULE)
+unit: $(UNIT_PROGRAMS)
+bench-programs: $(BENCH_PROGRAMS)
+
+# ---- the install script carries the version of infer.control ----
+
+$(BUILD)/sql/infer--$(VERSION).sql: sql/infer.sql
+	@mkdir -p $(@D)
+	cp $< $@
+
+# ---- PGXS hooks ----
+
+all: $(EXT_MODULE) $(ENGINE)
+
+install: install-infer
+
+install-infer: $(EXT_MODULE) $(ENGINE)
+	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)' '$(DESTDIR)$(bindir)'
+	$(INSTALL_SHLIB) $(EXT_MODULE) '$(DESTDIR)$(pkglibdir)/infer.so'
+	$(INSTALL_PROGRAM) $(ENGINE) '$(DESTDIR)$(bindir)/infer-engine'
+
+uninstall: uninstall-infer
+
+uninstall-infer:
+	rm -f '$(DESTDIR)$(pkglibdir)/infer.so' '$(DESTDIR)$(bindir)/infer-engine'
+
+clean: clean-build
+
+clean-build:
+	rm -rf $(BUILD)
+
+installcheck: | $(BUILD)/regress
+
+$(BUILD)/regress:
+	@mkdir -p $@
+
+-include $(EXT_OBJECTS:.o=.d) $(ENGINE_OBJECTS:.o=.d) $(UNIT_PROGRAMS:=.d) $(BENCH_PROGRAMS:=.d)

@@ -1,0 +1,433 @@
+/*
+ * device.h
+ *	  The contract between the engine and whatever computes: the CPU pool, a GPU, and a
+ *	  device that fails on demand.
+ *
+ * Nouns
+ *	device		one per GPU, one for the CPU pool, one "null" (the CPU with faults)
+ *	item		what a tensor has one of per ROW, per TOKEN or per SEQUENCE: a tensor is its
+ *				items end to end, each of the same fixed shape.  This is how rule 4 (same
+ *				row, same bits) is built in: an operator is defined on the shape that a model
+ *				has at batch 1, and a batch maps it over items.  No operator ever sees, and
+ *				none can mix, two items, except the sequence operators, which say so.
+ *	lead		what a tensor's items are: NONE (one item, shared by the batch: a constant
+ *				or something computed from constants), ROWS, TOKENS or SEQS
+ *	op			one primitive with its tensors and parameters (struct device_op)
+ *	program		the ops of a model, compiled: segments, arena, weights
+ *	batch		how many items of each lead a run has, and where rows begin (packed)
+ *	ticket		the promise that an enqueued run completes; monotonic per queue
+ *	arena		the memory of a run's intermediate tensors
+ *
+ * Loop
+ *	open → supports(op) for each op at placement → weight_pack → compile → then for each
+ *	batch: enqueue → poll or wait until the ticket is done, failed or lost.
+ *
+ * Obligations
+ *	 1. A row's result is a function of the row, its history, the weights and
+ *		numerics_id: never of the number of rows, position, arena, threads, queue or
+ *		bucket.
+ *	 2. A weight has one numerics for every number of rows M, fixed by weight_pack.  A
+ *		kernel may decline at compile, never at enqueue.
+ *	 3. enqueue returns without waiting (an asynchronous device) or has run to its end or to
+ *		a yield (the CPU).  Callers treat both alike, through tickets.  The CPU device may
+ *		run on the caller's thread and wake nobody.
+ *	 4. Every ticket completes exactly once, whatever fails.  LOST means: the device is of no
+ *		more use, replace the process.
+ *	 5. Buffers, arena, batch arrays and bindings belong to the device until the ticket
+ *		completes.
+ *	 6. Segments are resumable: all state between two of them lies in arena and KV.  The
+ *		scheduler sizes segments so that estimate() stays below a slice; the CPU device
+ *		checks the yield flag between ops.
+ *	 7. After the first run of a bucket, enqueue allocates nothing, takes no contended lock
+ *		and touches no file.
+ *	 8. The KV cache is a pool of equal blocks that the engine owns.  Kernels write K and V
+ *		before they read them, and only through kv_table.  Blocks are shared read-only,
+ *		copied by copy(), and freed after the last ticket that names them.
+ *	 9. What the host needs in the middle (shapes known only at run time, If and Loop,
+ *		sampling) ends a segment and is read through STAGING.  Shape arithmetic and strings
+ *		live on the host and are never copied up.
+ *	10. No rows, no tokens and NaN are legal.  A NaN stays in its row.  Memory past the last
+ *		item is never data.
+ *	11. Out of memory is an ordinary status at alloc, pack, compile or enqueue, and names
+ *		the bytes wanted.
+ *	12. weight_size and the arena's size are exact before anything is loaded.
+ *	13. One thread at a time calls enqueue on a queue; poll, wait and cancel may be called
+ *		from any thread.
+ *	14. An op that a device does not support is placed on the CPU device at compile, as a
+ *		segment of its own with counted copies, shown to the user; never silently, never at
+ *		run time.
+ *	15. Programs of one queue run in order; across queues only tickets order them.
+ *	16. The null device implements all that some device implements, with delay, failure,
+ *		loss, hang and out-of-memory on the n-th call.
+ *
+ * What the CUDA device, encoders and decoders will add, and where it goes (their shapes
+ * are fixed here so that nothing above has to change):
+ *	- buffer kinds WEIGHTS | ACTIVATIONS | KV | STAGING (host-visible, pinned) | HOST with
+ *	  buffer_alloc(kind, bytes), buffer_free, trim; copy(queue, list of {dst, src, bytes})
+ *	  → ticket.  The CPU needs none of them: its tensors are host memory.
+ *	- prepare(program, bucket): optional capture of a CUDA graph for a bucket of token
+ *	  counts; must not change a bit.
+ *	- event_fd(device): readable when some ticket has completed.
+ *	- sequence ops (attention over row_off, pooling, position lookup): tensors of lead TOKENS
+ *	  and SEQS, and the batch's row_off, position and max_len.
+ *	- decoder ops (paged attention, KV append, logits of chosen rows): kv_table
+ *	  [seqs × blocks], kv_len, logit_rows.
+ *	Trees and graphs bind [rows, features]; encoders bind [tokens] with row_off; decoders
+ *	add position, kv_table and logit_rows.
+ */
+#ifndef ENGINE_DEVICE_H
+#define ENGINE_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct status;
+
+#define DEVICE_RANK_MAX		8
+#define DEVICE_ALIGN		64		/* bytes: every tensor in an arena begins on this */
+
+enum device_type					/* the numbers of protocol.h's infer_type */
+{
+	DEVICE_F32 = 1,
+	DEVICE_F64 = 2,
+	DEVICE_I32 = 3,
+	DEVICE_I64 = 4,
+	DEVICE_BOOL = 5,				/* one byte, 0 or 1 */
+	DEVICE_STRING = 6				/* struct device_text; host only */
+};
+
+struct device_text					/* a string in a tensor: bytes that outlive the run */
+{
+	const char *data;
+	uint64_t	length;
+};
+
+enum device_lead
+{
+	DEVICE_LEAD_NONE = 0,
+	DEVICE_LEAD_ROWS = 1,
+	DEVICE_LEAD_TOKENS = 2,
+	DEVICE_LEAD_SEQS = 3,
+	DEVICE_LEADS = 4
+};
+
+struct device_tensor
+{
+	uint8_t		type;				/* enum device_type */
+	uint8_t		lead;				/* enum device_lead */
+	uint8_t		rank;				/* of one item; 0: a scalar */
+	int64_t		dims[DEVICE_RANK_MAX];	/* of one item; 0 is legal */
+	const void *constant;			/* host memory that outlives the program: NULL if computed */
+	int32_t		binding;			/* index into the run's bindings, or -1 */
+	uint64_t	offset;				/* in the arena's part of its lead: bytes per item (a
+									 * multiple of DEVICE_ALIGN); unused for constants and
+									 * bindings.  Filled by the memory plan of graph/. */
+};
+
+/* ---- primitives ---- */
+
+/*
+ * Shapes are those of one item.  "Broadcast" is ONNX's (NumPy's) rule on items, and an
+ * operand of lead NONE is shared by all items.  An op's output has lead ROWS if any
+ * input has, else NONE.  Types: unless said otherwise all inputs and the output have
+ * one type.  Parameters live in f[] and i[].
+ *
+ * GEMM			y[…,N] = act(x[…,K] · W[K,N] + b).  in: x, b (or -1); weight: W, packed.
+ *				b is [N] or a scalar.  fn: the activation, a unary function (UNARY_NONE for
+ *				none) with its f[].  F32, F64.  One chain of fused multiply-adds along K from
+ *				k = 0 starting at +0, then + b, then act.
+ * MATMUL		y[…,M,N] = a[…,M,K] · b[…,K,N], leading dimensions broadcast, rank ≥ 2 both.
+ *				Same chain.  F32, F64, I32, I64.
+ * UNARY		y = fn(x; f[0], f[1]).
+ * BINARY		y = fn(a, b), broadcast.  Comparisons and logic give BOOL.
+ * WHERE		y = c ? a : b, broadcast; in: c (BOOL), a, b.
+ * CAST			y = (type of y) x.  ONNX's rules: float to integer truncates, NaN and
+ *				what does not fit is this row's error; to BOOL: x ≠ 0; to and from STRING
+ *				on the host.
+ * COPY			y[j0,…] = x.flat[i[0] + Σ jd · i[1+d]]: transpose, slice, flip, expand,
+ *				reshape.  Any type.
+ * CONCAT		along axis i[0]; any number of inputs.
+ * GATHER		y = x along axis i[0] at indices (in: x, indices I32 or I64); a negative index
+ *				counts from the end; one out of range is this row's error.
+ * REDUCE		fn over the axes whose bit is set in i[0]; y keeps them as 1 if i[1].  Order:
+ *				ascending position within the reduced elements, in fixed blocks of 16 partial
+ *				sums combined in a fixed tree, whatever the number of items.
+ * SOFTMAX		fn (SOFTMAX_*) along axis i[0], over i[1] following dimensions seen as one
+ *				(0: that axis alone; ONNX before 13 flattens).
+ * ARG			fn (ARG_MAX, ARG_MIN) along axis i[0]; i[1] keep the axis; i[2] last of equals
+ *				rather than first.  y: I64.  NaN: as NumPy, the first NaN wins.
+ * NORMALIZE	fn (NORMALIZE_MAX, _L1, _L2) of the last axis (ai.onnx.ml Normalizer; a zero
+ *				norm leaves the row as it is).
+ * LOOKUP		y = table[x]: an exact map from numbers or strings to numbers or strings,
+ *				params: struct device_lookup.  Host.
+ *
+ * Later issues add: TREES, LAYERNORM, TOPK, SCATTER, ATTENTION, KV, EMBED, QUANTISED GEMM …
+ */
+enum device_opcode
+{
+	DEVICE_OP_GEMM = 1,
+	DEVICE_OP_MATMUL,
+	DEVICE_OP_UNARY,
+	DEVICE_OP_BINARY,
+	DEVICE_OP_WHERE,
+	DEVICE_OP_CAST,
+	DEVICE_OP_COPY,
+	DEVICE_OP_CONCAT,
+	DEVICE_OP_GATHER,
+	DEVICE_OP_REDUCE,
+	DEVICE_OP_SOFTMAX,
+	DEVICE_OP_ARG,
+	DEVICE_OP_NORMALIZE,
+	DEVICE_OP_LOOKUP,
+	DEVICE_OPCODES
+};
+
+enum device_unary					/* formulas: ONNX operator specification, opset 25 */
+{
+	UNARY_NONE = 0,					/* identity */
+	UNARY_ABS, UNARY_NEG, UNARY_SIGN, UNARY_RECIPROCAL, UNARY_SQRT, UNARY_EXP, UNARY_LOG,
+	UNARY_FLOOR, UNARY_CEIL, UNARY_ROUND,		/* round: half to even */
+	UNARY_ERF, UNARY_TANH, UNARY_SIGMOID,
+	UNARY_SIN, UNARY_COS, UNARY_TAN, UNARY_ASIN, UNARY_ACOS, UNARY_ATAN,
+	UNARY_SINH, UNARY_COSH, UNARY_ASINH, UNARY_ACOSH, UNARY_ATANH,
+	UNARY_RELU,
+	UNARY_LEAKY_RELU,				/* f0 alpha */
+	UNARY_ELU,						/* f0 alpha */
+	UNARY_SELU,						/* f0 alpha, f1 gamma */
+	UNARY_CELU,						/* f0 alpha */
+	UNARY_THRESHOLDED_RELU,			/* f0 alpha */
+	UNARY_HARD_SIGMOID,				/* f0 alpha, f1 beta */
+	UNARY_HARD_SWISH,
+	UNARY_SOFTPLUS, UNARY_SOFTSIGN, UNARY_MISH,
+	UNARY_GELU,						/* by erf */
+	UNARY_GELU_TANH,
+	UNARY_SWISH,					/* f0 alpha: x · sigmoid(alpha x) */
+	UNARY_SHRINK,					/* f0 lambd, f1 bias */
+	UNARY_CLIP,						/* f0 min, f1 max */
+	UNARY_PROBIT,					/* ai.onnx.ml post-transform */
+	UNARY_NOT,						/* BOOL to BOOL */
+	UNARY_IS_NAN,					/* to BOOL */
+	UNARY_IS_INF,					/* to BOOL; f0 detect negative, f1 detect positive */
+	UNARY_FUNCTIONS
+};
+
+enum device_binary
+{
+	BINARY_ADD = 1, BINARY_SUB, BINARY_MUL, BINARY_DIV, BINARY_POW,
+	BINARY_MIN, BINARY_MAX,			/* NaN if either is NaN */
+	BINARY_MOD,						/* sign of the divisor (integers, Python's %) */
+	BINARY_FMOD,					/* sign of the dividend (C's fmod) */
+	BINARY_PRELU,					/* x < 0 ? slope · x : x */
+	BINARY_EQUAL, BINARY_LESS, BINARY_LESS_EQUAL, BINARY_GREATER, BINARY_GREATER_EQUAL,	/* to BOOL;
+									 * EQUAL also on BOOL and STRING */
+	BINARY_AND, BINARY_OR, BINARY_XOR,	/* BOOL */
+	BINARY_FUNCTIONS
+};
+
+enum device_reduce
+{
+	REDUCE_SUM = 1, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD,
+	REDUCE_L1, REDUCE_L2, REDUCE_LOG_SUM, REDUCE_LOG_SUM_EXP, REDUCE_SUM_SQUARE,
+	REDUCE_FUNCTIONS
+};
+
+enum device_softmax
+{
+	SOFTMAX_PLAIN = 1, SOFTMAX_LOG, SOFTMAX_HARD,
+	SOFTMAX_ZERO					/* ai.onnx.ml: zeros stay zero and take no part */
+};
+
+enum device_arg
+{
+	ARG_MAX = 1, ARG_MIN
+};
+
+enum device_normalize
+{
+	NORMALIZE_MAX = 1, NORMALIZE_L1, NORMALIZE_L2
+};
+
+struct device_lookup				/* keys are distinct; NaN may be a key */
+{
+	uint32_t	count;
+	uint8_t		key_type;			/* of x: F32, F64, I64, STRING */
+	uint8_t		value_type;			/* of y: F32, F64, I64, STRING */
+	bool		has_default;		/* else a key that is not there is this row's error */
+	const void *keys;				/* count values of key_type, sorted ascending (NaN last) */
+	const void *values;				/* in the order of keys */
+	const void *default_value;
+};
+
+#define DEVICE_OP_INTS	(DEVICE_RANK_MAX + 4)
+
+struct device_op
+{
+	uint16_t	op;					/* enum device_opcode */
+	uint16_t	fn;					/* its function, where it has several */
+	uint32_t	inputs_count;
+	const int32_t *inputs;			/* tensors; -1: absent optional input */
+	int32_t		output;				/* tensor */
+	int32_t		weight;				/* GEMM: index into the graph's weights, else -1 */
+	int32_t		node;				/* what the user knows it as: index for messages, or -1 */
+	double		f[2];
+	int64_t		i[DEVICE_OP_INTS];
+	const void *params;				/* outlives the program */
+};
+
+struct device_weight_desc			/* a matrix before packing; W[k][n] at data[k·stride_k + n·stride_n] */
+{
+	uint8_t		type;				/* DEVICE_F32 or DEVICE_F64 */
+	int64_t		k;
+	int64_t		n;
+	int64_t		stride_k;			/* elements */
+	int64_t		stride_n;
+	const void *data;
+};
+
+struct device_graph					/* what compile() takes; in topological order */
+{
+	uint32_t	tensors_count;
+	uint32_t	ops_count;
+	uint32_t	weights_count;
+	uint32_t	bindings_count;
+	const struct device_tensor *tensors;
+	const struct device_op *ops;
+	struct device_weight *const *weights;
+	uint64_t	arena_item_bytes[DEVICE_LEADS];	/* per item of each lead; from the memory plan */
+};
+
+/* ---- running ---- */
+
+struct device_batch
+{
+	uint32_t	items[DEVICE_LEADS];	/* [NONE] is 1; unused leads 0 */
+	uint32_t	max_len;				/* tokens of the longest row, or 0 */
+	const uint32_t *row_off;			/* items[ROWS] + 1: a row's first token; or NULL */
+	uint32_t   *row_error;				/* items[ROWS]: enum infer_error, written by ops; a row
+										 * with an error goes on computing, on defined values */
+	const char **row_message;			/* items[ROWS]: a constant text, or NULL */
+};
+
+enum device_state
+{
+	DEVICE_PENDING = 0,
+	DEVICE_DONE = 1,
+	DEVICE_FAILED = 2,				/* this run; the device goes on */
+	DEVICE_LOST = 3					/* the device is gone: replace the process */
+};
+
+struct device_info
+{
+	char		kind[16];			/* "cpu", "cuda", "null" */
+	char		name[64];			/* "cpu", "cuda:0" */
+	char		arch[64];			/* "avx512" */
+	char		description[128];	/* the processor's or card's name */
+	char		numerics_id[64];	/* kind, architecture, kernel family, library version */
+	uint64_t	bytes_total;
+	uint64_t	bytes_budget;
+	uint64_t	bytes_used;			/* weights and arenas */
+	uint32_t	threads;
+	bool		async;
+	uint32_t	inflight_max;		/* segments */
+	uint32_t	align;				/* bytes */
+};
+
+struct device_options
+{
+	int			threads;			/* 0: as many as usable cores */
+	uint64_t	memory;				/* budget in bytes, 0: no bound but the machine's */
+	const char *arch;				/* INFER_CPU: "scalar", "avx2", "avx512", NULL for the best */
+	const char *faults;				/* null device: "delay=MS,crash=N,…" */
+	uint64_t   *beat;				/* raised at every claimed chunk of work */
+};
+
+struct device_program;
+struct device_weight;
+struct device_queue;
+struct device;
+
+struct device_ops
+{
+	const char *kind;
+
+	/* When the engine starts, once.  NULL and a status if it cannot serve. */
+	struct device *(*open) (const struct device_options *options, struct status *status);
+
+	/* When the engine stops; every program, weight and queue has been freed. */
+	void		(*close) (struct device *device);
+
+	/* Any time, from any thread. */
+	void		(*info) (struct device *device, struct device_info *info);
+
+	/*
+	 * At placement.  Non-zero: this op is computed, by the kernel of that id.  Depends on
+	 * the op, its types and its items' shapes; never on a number of rows.
+	 */
+	uint32_t	(*supports) (struct device *device, const struct device_op *op,
+							 const struct device_tensor *tensors);
+
+	/* Exact bytes that weight_pack will hold. */
+	uint64_t	(*weight_size) (struct device *device, const struct device_weight_desc *desc);
+
+	/* At load, from the loading thread.  Immutable afterwards.  Out of memory: status. */
+	struct device_weight *(*weight_pack) (struct device *device,
+										  const struct device_weight_desc *desc,
+										  struct status *status);
+	void		(*weight_free) (struct device *device, struct device_weight *weight);
+
+	/* At load.  Copies what it needs of graph except constants, params and weights. */
+	struct device_program *(*compile) (struct device *device, const struct device_graph *graph,
+									   struct status *status);
+	void		(*program_free) (struct device *device, struct device_program *program);
+
+	/* Exact arena bytes of a run with these items. */
+	uint64_t	(*arena_bytes) (const struct device_program *program, const uint32_t items[DEVICE_LEADS]);
+
+	/* priority: 0 highest.  One queue per scheduler. */
+	struct device_queue *(*queue_create) (struct device *device, int priority, struct status *status);
+	void		(*queue_free) (struct device_queue *queue);
+
+	/*
+	 * Run segments [first, last) of a program (UINT32_MAX: to the end).  bindings: one
+	 * pointer per binding, DEVICE_ALIGN-aligned, items end to end.  arena: arena_bytes(),
+	 * DEVICE_ALIGN-aligned, from the device's memory.  Returns the ticket; 0 and a status
+	 * if nothing was started.
+	 */
+	uint64_t	(*enqueue) (struct device_queue *queue, struct device_program *program,
+							uint32_t first, uint32_t last, const struct device_batch *batch,
+							void *const *bindings, void *arena, struct status *status);
+
+	/* DONE, FAILED and LOST are final and said of a ticket as often as asked. */
+	enum device_state (*poll) (struct device_queue *queue, uint64_t ticket, struct status *status);
+	enum device_state (*wait) (struct device_queue *queue, uint64_t ticket, uint64_t usec,
+							   struct status *status);
+
+	/* Segments that have not begun are not begun; the ticket still completes. */
+	void		(*cancel) (struct device_queue *queue, uint64_t ticket);
+
+	/* Predicted and measured device time. */
+	uint64_t	(*estimate_nsec) (struct device *device, const struct device_program *program,
+								  const uint32_t items[DEVICE_LEADS]);
+	uint64_t	(*elapsed_nsec) (struct device_queue *queue, uint64_t ticket);
+};
+
+struct device						/* the first member of each device's own struct */
+{
+	const struct device_ops *ops;
+};
+
+extern const struct device_ops cpu_device_ops;
+extern const struct device_ops null_device_ops;	/* the CPU device, with faults */
+
+/*
+ * Opens what infer.device asks for: "auto", "cpu", "null:FAULT,…" (later "cuda[:N]").
+ * Unknown words are an error that names them.
+ */
+extern struct device *device_open(const char *setting, const struct device_options *options,
+								  struct status *status);
+
+extern size_t device_type_bytes(uint8_t type);	/* of one element in a tensor */
+extern int64_t device_item_elements(const struct device_tensor *tensor);
+
+#endif							/* ENGINE_DEVICE_H */

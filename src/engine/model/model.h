@@ -1,0 +1,157 @@
+/*
+ * model.h
+ *	  What a model is to the rest of the engine: something that can be opened from files,
+ *	  says what it takes and returns, and computes batches of rows.
+ *
+ * Nouns
+ *	files		a model's folder as names and read-only mappings, from the cache or from
+ *				descriptors; the reader of a format sees nothing else of the file system
+ *	kind		one implementation (graph; later trees, encoder, decoder): struct model_ops
+ *	slice		some consecutive rows of one request, in a batch
+ *	request		a client's rows as the server validated them, and its reply
+ *
+ * Locking
+ *	open and close run on the loader thread (or a test's); run runs on one thread at a
+ *	time per model; everything else of a model is immutable after open.  A request
+ *	belongs to the model from run's start to its end.
+ */
+#ifndef ENGINE_MODEL_H
+#define ENGINE_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../protocol/protocol.h"
+
+struct device;
+struct device_queue;
+struct device_text;
+struct status;
+
+struct model_file
+{
+	const char *name;				/* relative to the model's folder, '/' between parts */
+	const uint8_t *data;			/* mapped read-only */
+	uint64_t	size;
+};
+
+struct model_files
+{
+	uint32_t	count;
+	struct model_file *files;		/* sorted by name, bytewise */
+};
+
+/* NULL if there is none of that name. */
+extern const struct model_file *model_files_find(const struct model_files *files, const char *name);
+
+/*
+ * A request's rows.  The columns were checked by infer_column_check and against the
+ * signature; their contents were not, and a hostile client may change them at any time:
+ * whoever copies spans or row ends out checks each one as it is copied.
+ */
+struct model_request
+{
+	uint32_t	rows;
+	uint32_t	columns_count;		/* one per input */
+	const struct infer_column *columns;	/* the engine's own copy */
+	const uint8_t *region;			/* offsets of columns count from here */
+	uint64_t	region_bytes;
+	uint32_t	outputs_wanted;		/* bit i: output i; 0 means all */
+
+	/* the reply, laid out by model_reply_layout */
+	uint8_t    *reply;				/* start of the reply area, 64-byte aligned */
+	uint64_t	reply_bytes;
+	uint64_t	reply_used;			/* texts and strings are added behind this */
+	uint32_t   *row_status;			/* in the reply: enum infer_error */
+	uint32_t   *row_message;		/* in the reply: offset of an encoded error, or 0 */
+	struct infer_column *outputs;	/* the engine's own copy; written out at the end */
+	bool		overflow;			/* strings did not fit: NEED_SPACE */
+	uint64_t	overflow_bytes;		/* how many more bytes would have been needed so far */
+};
+
+struct model_slice
+{
+	struct model_request *request;
+	uint32_t	first;
+	uint32_t	count;
+};
+
+struct model_cost					/* of a batch; predictions only */
+{
+	uint32_t	rows;
+	uint64_t	tokens;
+};
+
+struct model
+{
+	const struct model_ops *ops;	/* the first member of each kind's own struct */
+	struct infer_signature signature;
+	uint64_t	bytes;				/* held now: weights, programs, arenas */
+	uint32_t	batch_rows_max;		/* the most rows of one run; the scheduler honours it */
+};
+
+struct model_ops
+{
+	const char *kind;				/* as in the signature */
+
+	/* Whether these files are of this kind's formats; by name and first bytes only. */
+	bool		(*recognises) (const struct model_files *files);
+
+	/*
+	 * Parse, check and pack.  options: the model's options as JSON text (a bounded reader
+	 * of the kind reads it).  The files stay mapped until close.  NULL and a status if the
+	 * model is malformed (INFER_ERROR_MODEL) or asks for something that is not implemented
+	 * (INFER_ERROR_UNSUPPORTED; the message lists all of it).
+	 */
+	struct model *(*open) (const struct model_files *files, const char *options,
+						   struct device *device, struct status *status);
+	void		(*close) (struct model *model);
+
+	/*
+	 * Compute the rows of the slices together.  Results and per-row errors go into the
+	 * requests' replies.  false and a status: the batch as a whole failed (device, memory),
+	 * nothing is to be believed, the caller may split and run again.
+	 * INFER_ERROR_DEVICE_LOST: replace the process.
+	 */
+	bool		(*run) (struct model *model, struct device_queue *queue,
+						const struct model_slice *slices, uint32_t slices_count,
+						struct status *status);
+
+	/* Predicted device time of a run, from a calibrated prior; nsec. */
+	uint64_t	(*estimate_nsec) (struct model *model, const struct model_cost *cost);
+
+	/* infer-engine check: what this model is, to stdout, for people. */
+	void		(*describe) (struct model *model);
+};
+
+/* Every kind, NULL at the end; model.c tries them in order. */
+extern const struct model_ops *const model_kinds[];
+extern const struct model_ops graph_model_ops;
+
+/* Recognise and open; INFER_ERROR_UNSUPPORTED if no kind recognises the files. */
+extern struct model *model_open(const struct model_files *files, const char *options,
+								struct device *device, struct status *status);
+extern void model_close(struct model *model);
+
+/* ---- the reply, shared by all kinds (reply.c) ---- */
+
+/*
+ * Lays out status, messages, columns and the fixed-width outputs.  false: reply_bytes is
+ * too small, and *bytes_wanted says what would do.
+ */
+extern bool model_reply_layout(struct model_request *request, const struct infer_signature *signature,
+							   uint64_t *bytes_wanted);
+
+/* Marks a row as failed; detail and hint may be NULL.  Texts that do not fit are left out. */
+extern void model_row_error(struct model_request *request, uint32_t row, uint32_t error,
+							const char *message, const char *detail, const char *hint);
+
+/*
+ * Writes count strings of an output, the first being element first (row × width + i).
+ * Strings that do not fit set overflow, and their spans are empty.
+ */
+extern void model_reply_strings(struct model_request *request, uint32_t output, uint64_t first,
+								uint64_t count, const struct device_text *texts);
+
+#endif							/* ENGINE_MODEL_H */

@@ -1,0 +1,83 @@
+/*
+ * client.h
+ *	  The only way from a backend to the engine.
+ *
+ * Nouns
+ *	connection	one per backend, made at first use, kept for the session
+ *	call		one request in one region: typed columns in, a reply out
+ *
+ * Loop
+ *	infer_client_begin → fill columns (infer_client_column) → infer_client_submit →
+ *	infer_client_wait → read the reply → infer_client_end.  Several calls may be in
+ *	flight (each takes a region).  infer_client_wait handles, without its caller knowing:
+ *	the model that must be loaded or materialised first, a reply that did not fit, an
+ *	engine that died (sent again, marked or not, by the rules of DESIGN.md), a restart.
+ *
+ * Invariants
+ *	- A call hangs on a reset callback of the memory context it was begun in: cancel, error
+ *	  or the end of a statement release it.  The callback queues CANCEL; it never blocks or
+ *	  raises.  The region returns to the free list only when the engine has given it back.
+ *	- A wait ends by: the result; cancel, statement_timeout, termination; the client's
+ *	  connection being gone; infer.timeout.  Nothing else, but always by these.
+ */
+#ifndef INFER_CLIENT_H
+#define INFER_CLIENT_H
+
+#include "postgres.h"
+
+#include "catalog.h"
+
+typedef struct InferCall InferCall;
+
+typedef struct InferOutput			/* one output of a finished call; points into the region */
+{
+	uint32		type;				/* enum infer_type; INFER_TYPE_NONE if not wanted */
+	uint64		width;				/* elements of this row */
+	const void *data;				/* of this row; strings: struct infer_span */
+	const char *texts;				/* strings: where spans begin from */
+	uint64		texts_bytes;		/* each span was checked to lie within */
+} InferOutput;
+
+/* Raises IF001 if the engine cannot be reached within infer.timeout. */
+extern InferCall *infer_client_begin(const InferModel *model, uint32 rows);
+
+/*
+ * Room for the values of an input (all rows): rows × width elements of the signature's
+ * type, zeroed only for strings (spans).  width: INFER_WIDTH_VARIES with elements for a
+ * variable one.
+ */
+extern void *infer_client_column(InferCall *call, uint32 input, uint64 width);
+
+/* A string for an element of a string column: copies it into the region. */
+extern void infer_client_string(InferCall *call, uint32 input, uint64 element, const char *text, Size length);
+
+extern void infer_client_submit(InferCall *call, uint32 outputs_wanted);
+
+/* Sleeps until the call has ended; raises the whole request's error, if it is one. */
+extern void infer_client_wait(InferCall *call);
+
+/* After wait.  INFER_OK, or the row's error with its text (err may be NULL). */
+extern uint32 infer_client_row(InferCall *call, uint32 row, struct infer_error_text *err);
+extern void infer_client_output(InferCall *call, uint32 row, uint32 output, InferOutput *out);
+extern const struct infer_reply *infer_client_reply(InferCall *call);	/* times and batches */
+
+extern void infer_client_end(InferCall *call);
+
+/* Raises a row's or a request's error with its SQLSTATE. */
+extern void infer_client_raise(const struct infer_error_text *err) pg_attribute_noreturn();
+extern int	infer_client_sqlstate(uint32 error);
+
+/*
+ * Load: have the engine load (or only check) a model; the signature is allocated in
+ * context.  Writes the files first where the engine asks for it, unless wrote says that
+ * the caller has just done so.
+ */
+extern void infer_client_load(const InferModel *model, uint32 flags, struct infer_signature *signature,
+							  MemoryContext context);
+extern void infer_client_unload(const InferModel *model);
+
+/* The engine's counters; entries are palloc'd. */
+extern void infer_client_stats(bool reset, struct infer_stats_head *head,
+							   struct infer_stats_device **devices, struct infer_stats_model **models);
+
+#endif							/* INFER_CLIENT_H */

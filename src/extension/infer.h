@@ -1,0 +1,100 @@
+/*
+ * infer.h
+ *	  What the files of the extension share: modules to start, settings, shared memory,
+ *	  SQLSTATEs.
+ *
+ * _PG_init calls each module's *_init; nothing else runs at load.
+ */
+#ifndef INFER_H
+#define INFER_H
+
+#include "postgres.h"
+
+#include "storage/lwlock.h"
+#include "utils/errcodes.h"
+
+/* SQLSTATEs of our own; docs/sql.md has the table */
+#define ERRCODE_INFER_ENGINE_UNAVAILABLE	MAKE_SQLSTATE('I', 'F', '0', '0', '1')	/* not running, or lost during the call */
+#define ERRCODE_INFER_BUSY					MAKE_SQLSTATE('I', 'F', '0', '0', '2')	/* queue_limit, payload_limit */
+#define ERRCODE_INFER_TIMEOUT				MAKE_SQLSTATE('I', 'F', '0', '0', '3')	/* infer.timeout */
+#define ERRCODE_INFER_ROW_KILLED_ENGINE		MAKE_SQLSTATE('I', 'F', '0', '0', '4')	/* this row, alone, ended the engine */
+#define ERRCODE_INFER_MODEL_DISABLED		MAKE_SQLSTATE('I', 'F', '0', '0', '5')	/* its rows killed the engine too often */
+#define ERRCODE_INFER_INVALID_MODEL			MAKE_SQLSTATE('I', 'F', '0', '0', '6')	/* malformed model file */
+#define ERRCODE_INFER_DEVICE				MAKE_SQLSTATE('I', 'F', '0', '0', '7')	/* the device failed */
+#define ERRCODE_INFER_NOT_FINITE			MAKE_SQLSTATE('I', 'F', '0', '0', '8')	/* the model's output is NaN or infinite */
+
+/* files, relative to the data directory */
+#define INFER_DIRECTORY		"pg_infer/pgsql_tmp"
+#define INFER_SOCKET		INFER_DIRECTORY "/engine.sock"
+#define INFER_LOCK			INFER_DIRECTORY "/engine.lock"
+#define INFER_CACHE			INFER_DIRECTORY "/models"
+
+/* ---- settings.c ---- */
+
+enum InferOnError { INFER_ON_ERROR_ERROR, INFER_ON_ERROR_NULL };
+enum InferRequestClass { INFER_REQUEST_AUTO, INFER_REQUEST_INTERACTIVE, INFER_REQUEST_STATEMENT, INFER_REQUEST_JOB };
+
+extern char *infer_device;				/* postmaster */
+extern int	infer_cpu_threads;
+extern int	infer_memory;				/* MB */
+extern int	infer_cache_size;			/* MB */
+extern int	infer_nice;
+extern int	infer_batch_rows;			/* sighup */
+extern int	infer_batch_delay;			/* usec */
+extern int	infer_queue_limit;			/* requests */
+extern int	infer_payload_limit;		/* kB */
+extern int	infer_engine_timeout;		/* ms */
+extern int	infer_timeout;				/* userset, ms, 0 none */
+extern int	infer_spin_time;			/* userset, usec */
+extern int	infer_on_error;				/* userset */
+extern int	infer_request_class;		/* userset */
+
+extern void infer_settings_init(void);
+
+/* ---- shared memory (shared.c) ---- */
+
+#define INFER_GUILTY_MAX	64			/* versions remembered as engine killers */
+#define INFER_GUILTY_TIMES	5			/* different inputs within the window: disabled */
+#define INFER_GUILTY_WINDOW	600			/* seconds */
+
+typedef struct InferGuilty
+{
+	uint8		key[32];				/* as in SUBMIT */
+	int32		count;
+	bool		disabled;
+	uint64		inputs[INFER_GUILTY_TIMES];		/* hashes of the rows that did it */
+	TimestampTz times[INFER_GUILTY_TIMES];
+} InferGuilty;
+
+typedef struct InferShared
+{
+	LWLock	   *lock;					/* protects all of it but the atomics */
+	pid_t		engine_pid;				/* 0: not running */
+	uint64		engine_starts;
+	TimestampTz engine_started_at;
+	int			engine_exit_status;		/* of the last one, as waitpid gives it */
+	TimestampTz engine_exited_at;
+	char		engine_error[256];		/* why the last start failed, or "" */
+	pid_t		supervisor_pid;
+	struct Latch *supervisor_latch;		/* its process latch, or NULL */
+	bool		restart_requested;
+	int			guilty_count;
+	InferGuilty guilty[INFER_GUILTY_MAX];
+} InferShared;
+
+extern InferShared *infer_shared;		/* NULL: not preloaded */
+
+extern void infer_shared_init(void);	/* hooks for request and startup */
+
+/* Raises the error with the line to add, unless the library was preloaded. */
+extern void infer_require_preload(void);
+
+/* ---- supervisor.c ---- */
+
+extern void infer_supervisor_init(void);	/* registers the background worker */
+
+/* ---- models (catalog.c, utility.c) ---- */
+
+extern void infer_catalog_init(void);		/* relcache callback, ProcessUtility hook */
+
+#endif							/* INFER_H */

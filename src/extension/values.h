@@ -1,0 +1,48 @@
+/*
+ * values.h
+ *	  Datum ⇄ typed columns: the one place where SQL values become a model's inputs and a
+ *	  model's outputs become SQL values.  docs/sql.md has the table of what is accepted.
+ *
+ * Nouns
+ *	binding		how a call's arguments map to a model's inputs: made once per FmgrInfo and
+ *				model version (by name for a row or an object, by position otherwise), used for
+ *				every row
+ */
+#ifndef INFER_VALUES_H
+#define INFER_VALUES_H
+
+#include "postgres.h"
+
+#include "fmgr.h"
+
+#include "catalog.h"
+#include "client.h"
+
+typedef struct InferBinding InferBinding;
+
+/*
+ * Plan how arguments of these types reach the model's inputs.  Allocates in context.
+ * Errors: 42804 for a type that cannot be a feature, 22023 for counts and names that do
+ * not match (both counts or the missing names in the message, the remedy in the hint).
+ */
+extern InferBinding *infer_binding_make(const InferModel *model, int nargs, const Oid *types,
+										MemoryContext context);
+
+/*
+ * Write row number row of a call.  Errors: 22003 for what does not fit the input's type,
+ * 22004 for NULL where the model has no notion of a missing value, 22023 for wrong
+ * lengths.
+ */
+extern void infer_binding_write(const InferBinding *binding, InferCall *call, uint32 row,
+								const Datum *values, const bool *nulls);
+
+/* ---- results; each checks that the model's kind has what is asked for ---- */
+
+extern Datum infer_result_jsonb(const InferModel *model, InferCall *call, uint32 row);		/* infer() */
+extern float8 infer_result_number(const InferModel *model, InferCall *call, uint32 row);	/* predict */
+extern Datum infer_result_numbers(const InferModel *model, InferCall *call, uint32 row);	/* outputs */
+extern text *infer_result_label(const InferModel *model, InferCall *call, uint32 row);		/* classify */
+extern Datum infer_result_probabilities(const InferModel *model, InferCall *call, uint32 row);
+extern float8 infer_result_probability(const InferModel *model, InferCall *call, uint32 row, const char *class_);
+
+#endif							/* INFER_VALUES_H */

@@ -1,0 +1,547 @@
+/*
+ * protocol.h
+ *	  What the extension (in a PostgreSQL backend) and the engine say to each other.
+ *
+ * Nouns
+ *	frame		a fixed header and at most INFER_FRAME_MAX bytes on a Unix stream socket
+ *	region		a memfd that a client made and both sides map: one request at a time,
+ *				its typed input columns, and the reply.  A connection has up to
+ *				INFER_REGIONS_MAX of them, named by slot
+ *	request		n rows for one model key, described by struct infer_request in the region
+ *	column		the values of one input or output tensor for all rows of a request
+ *	reply		per-row status, output columns, texts: written by the engine into the
+ *				part of the region that the request names
+ *	status page	a page that the engine writes and everybody else reads: whether it is
+ *				awake, how busy it is, its heartbeats
+ *	signature	what a model takes and returns, in a portable encoding
+ *
+ * Loop
+ *	The client connects, sends HELLO, gets WELCOME with the status page.  It opens a
+ *	region (REGION → READY), writes a request into it, raises submit_seq, and rings the
+ *	doorbell (an empty SUBMIT frame) only if the status page says that the engine sleeps.
+ *	The engine copies the request out, validates it, runs it, writes the reply, raises
+ *	done_seq, and rings back (an empty RESULT frame) only if client_asleep is set.
+ *	Sleeping and ringing follow one rule on both sides: set own asleep flag, full fence,
+ *	look at the word again, sleep; the other side raises the word, full fence, looks at
+ *	the flag.  So a wake-up is never lost.
+ *
+ * Invariants
+ *	- A region belongs to the engine from submit_seq until done_seq reaches it (a
+ *	  cancelled request ends that way too).  A client that gives up sends CANCEL and
+ *	  takes another region; in the end it closes the connection.
+ *	- Each side copies what the other wrote before it validates it, and validates all of
+ *	  it.  A bad frame closes one connection, never a process.
+ *	- Everything is little-endian with fixed widths.  Offsets count bytes from the start
+ *	  of the region; pointers never cross.
+ *	- A closed connection frees all that it held.
+ *
+ * PROTOCOL.md tells the same as prose with the byte layouts.
+ */
+#ifndef INFER_PROTOCOL_H
+#define INFER_PROTOCOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define INFER_PROTOCOL_MAGIC	0x52464E49u		/* "INFR" */
+#define INFER_PROTOCOL_VERSION	1
+#define INFER_FRAME_MAX			(1u << 20)		/* bytes after a frame's header */
+#define INFER_FDS_MAX			64				/* descriptors with one frame */
+#define INFER_REGIONS_MAX		8				/* regions of one connection */
+#define INFER_REGION_MIN		(64u << 10)		/* bytes */
+#define INFER_REGION_MAX		(1ull << 31)	/* bytes, one region */
+#define INFER_ROWS_MAX			65536			/* rows of one request */
+#define INFER_COLUMNS_MAX		256				/* inputs or outputs of a model */
+#define INFER_RANK_MAX			8
+#define INFER_NAME_MAX			256				/* bytes of a tensor's or file's name */
+#define INFER_BUILD_MAX			32				/* bytes of a version text, zero-padded */
+#define INFER_KEY_BYTES			32				/* a SHA-256 */
+#define INFER_MESSAGE_MAX		1024			/* bytes of a message, detail or hint */
+
+/* ---- types of elements; device.h uses the same numbers ---- */
+
+enum infer_type
+{
+	INFER_TYPE_NONE = 0,
+	INFER_TYPE_F32 = 1,
+	INFER_TYPE_F64 = 2,
+	INFER_TYPE_I32 = 3,
+	INFER_TYPE_I64 = 4,
+	INFER_TYPE_BOOL = 5,			/* one byte, 0 or 1 */
+	INFER_TYPE_STRING = 6,			/* UTF-8, see struct infer_column */
+	INFER_TYPE_LAST = 6
+};
+
+/* ---- errors: classes as data; the extension turns them into SQLSTATEs ---- */
+
+enum infer_error
+{
+	INFER_OK = 0,
+	INFER_ERROR_INPUT,				/* this row's input is not acceptable to the model */
+	INFER_ERROR_NOT_FINITE,			/* this row's output is NaN or infinite */
+	INFER_ERROR_UNSUPPORTED,		/* the model asks for something that is not implemented */
+	INFER_ERROR_MODEL,				/* the model's file is malformed */
+	INFER_ERROR_NEED_LOAD,			/* the key is unknown: send LOAD, then submit again */
+	INFER_ERROR_NEED_FILES,			/* answer to LOAD: files missing or damaged, and the asker
+									 * is now the one writer */
+	INFER_ERROR_NEED_SPACE,			/* the reply does not fit; reply.bytes_wanted says how much */
+	INFER_ERROR_BUSY,				/* admission refused; the message says which bound */
+	INFER_ERROR_DEADLINE,			/* the deadline passed before the row was computed */
+	INFER_ERROR_CANCELLED,
+	INFER_ERROR_MEMORY,				/* out of memory or over a memory setting */
+	INFER_ERROR_DEVICE,				/* the device failed this batch */
+	INFER_ERROR_DEVICE_LOST,		/* the device answers nothing but errors: process is replaced */
+	INFER_ERROR_PROTOCOL,			/* a frame or request is malformed */
+	INFER_ERROR_VERSION,			/* the two halves are of different versions */
+	INFER_ERROR_INTERNAL,
+	INFER_ERROR_LAST = INFER_ERROR_INTERNAL
+};
+
+/* ---- frames ---- */
+
+enum infer_frame_type
+{
+	/* client to engine */
+	INFER_FRAME_HELLO = 1,			/* struct infer_hello */
+	INFER_FRAME_REGION = 2,			/* struct infer_region_open, one descriptor */
+	INFER_FRAME_DROP = 3,			/* slot in header; the region must be idle */
+	INFER_FRAME_SUBMIT = 4,			/* empty: look at the region's submit_seq */
+	INFER_FRAME_CANCEL = 5,			/* empty; slot and generation name the request */
+	INFER_FRAME_LOAD = 6,			/* struct infer_load, options text, file entries */
+	INFER_FRAME_UNLOAD = 7,			/* struct infer_unload */
+	INFER_FRAME_STATS = 8,			/* struct infer_stats_ask */
+
+	/* engine to client */
+	INFER_FRAME_WELCOME = 65,		/* struct infer_welcome, descriptor of the status page */
+	INFER_FRAME_READY = 66,			/* the region of this slot may be used */
+	INFER_FRAME_RESULT = 67,		/* empty: look at the region's done_seq */
+	INFER_FRAME_CANCELLED = 68,		/* empty: likewise, the request ended by CANCEL */
+	INFER_FRAME_LOADED = 69,		/* an encoded signature */
+	INFER_FRAME_UNLOADED = 70,		/* empty */
+	INFER_FRAME_STATS_REPLY = 71,	/* struct infer_stats_head and its entries */
+	INFER_FRAME_ERROR = 72,			/* an encoded error: answer to the frame with this request
+									 * number; 0: the connection is being closed */
+	INFER_FRAME_TOKEN = 73			/* reserved for streaming */
+};
+
+struct infer_frame					/* 32 bytes */
+{
+	uint32_t	magic;
+	uint16_t	version;
+	uint16_t	type;				/* enum infer_frame_type */
+	uint64_t	request;			/* the asker's number, repeated in the answer */
+	uint32_t	slot;				/* region, where the frame is about one */
+	uint32_t	generation;			/* low half of the region's submit_seq, where about a request */
+	uint32_t	length;				/* bytes that follow */
+	uint32_t	reserved;			/* 0 */
+};
+
+struct infer_hello
+{
+	uint32_t	protocol;			/* INFER_PROTOCOL_VERSION */
+	uint32_t	database;			/* oid */
+	uint32_t	role;				/* oid */
+	uint32_t	pid;				/* of the backend, for display */
+	char		build[INFER_BUILD_MAX];		/* the extension library's version */
+};
+
+struct infer_welcome
+{
+	uint32_t	protocol;
+	uint32_t	cores;				/* compute threads */
+	uint64_t	epoch;				/* this engine process, CLOCK_REALTIME usec of its start */
+	uint64_t	payload_limit;		/* bytes, one region */
+	char		build[INFER_BUILD_MAX];		/* the engine's version */
+};
+
+struct infer_region_open
+{
+	uint64_t	size;				/* bytes; the memfd has this size and is sealed against
+									 * shrinking and against further seals */
+};
+
+/*
+ * LOAD: options_length bytes of text follow (the model's options as the catalogue
+ * keeps them, a JSON object; read by the engine at load time only), then, where
+ * files_count is not 0, that many file entries (encoded: string name, u64 size), each
+ * with one descriptor in the same order: a model stored by reference.  With
+ * files_count = 0 the files are those of the model cache, in the folder named by the
+ * digest in lower-case hex.
+ */
+struct infer_load
+{
+	uint8_t		key[INFER_KEY_BYTES];		/* how SUBMIT will name it */
+	uint8_t		digest[INFER_KEY_BYTES];	/* of the files */
+	uint32_t	flags;						/* INFER_LOAD_* */
+	uint32_t	options_length;
+	uint32_t	files_count;
+	uint32_t	reserved;
+};
+
+#define INFER_LOAD_RETRY	1u		/* forget an earlier failure of this key */
+#define INFER_LOAD_WROTE	2u		/* the asker wrote the files, as NEED_FILES told it to */
+#define INFER_LOAD_CHECK	4u		/* only check and answer the signature; do not keep */
+
+struct infer_unload
+{
+	uint8_t		key[INFER_KEY_BYTES];
+};
+
+struct infer_stats_ask
+{
+	uint32_t	flags;				/* 1: reset the counters after reading */
+	uint32_t	reserved;
+};
+
+struct infer_stats_head
+{
+	uint64_t	epoch;
+	uint64_t	since;				/* CLOCK_REALTIME usec of the last reset */
+	uint32_t	devices_count;		/* struct infer_stats_device each */
+	uint32_t	models_count;		/* struct infer_stats_model each */
+	uint32_t	connections;
+	uint32_t	reserved;
+	uint64_t	regions_bytes;		/* mapped payload of all connections */
+};
+
+struct infer_stats_device
+{
+	char		name[64];			/* "cpu" */
+	char		description[128];	/* the processor's name, or why it is not used */
+	char		numerics_id[64];
+	uint64_t	bytes_budget;
+	uint64_t	bytes_used;
+	uint64_t	busy_usec;			/* since the last reset */
+	uint32_t	threads;
+	uint32_t	in_use;				/* 1: this device computes */
+};
+
+struct infer_stats_model
+{
+	uint8_t		key[INFER_KEY_BYTES];
+	uint32_t	state;				/* enum infer_model_state */
+	uint32_t	reserved;
+	uint64_t	bytes;				/* weights and arena held */
+	uint64_t	loaded_at;			/* CLOCK_REALTIME usec, 0 never */
+	uint64_t	last_used_at;
+	uint64_t	calls;				/* requests ended, however */
+	uint64_t	rows;				/* rows computed */
+	uint64_t	batches;
+	uint64_t	errors;				/* rows that ended in an error */
+	uint64_t	cancelled;			/* rows that were cancelled or late and not computed */
+	uint64_t	queue_usec;			/* summed over rows */
+	uint64_t	compute_usec;		/* device time, summed over batches */
+	uint64_t	inline_calls;		/* run to the end on the thread that read them */
+};
+
+enum infer_model_state
+{
+	INFER_MODEL_LOADING = 1,
+	INFER_MODEL_LOADED = 2,
+	INFER_MODEL_FAILED = 3,
+	INFER_MODEL_EVICTED = 4
+};
+
+/* ---- the status page ---- */
+
+struct infer_status_page			/* one page; written by the engine alone */
+{
+	uint32_t	magic;
+	uint32_t	version;
+	uint64_t	epoch;
+	uint32_t	state;				/* enum infer_engine_state */
+	uint32_t	cores;				/* compute threads */
+	_Alignas(64)
+	uint32_t	awake;				/* 1: the event loop will look at submit_seq by itself */
+	_Alignas(64)
+	uint32_t	requests;			/* requests queued or running */
+	uint32_t	device_busy;		/* 1 while a batch is on the device */
+	uint64_t	free_at;			/* predicted end of what is queued, CLOCK_MONOTONIC nsec */
+	_Alignas(64)
+	uint64_t	loop_beat;			/* rises while the event loop lives */
+	uint64_t	device_beat;		/* rises at every claimed chunk while device_busy */
+};
+
+enum infer_engine_state
+{
+	INFER_ENGINE_STARTING = 1,
+	INFER_ENGINE_READY = 2,
+	INFER_ENGINE_STOPPING = 3
+};
+
+/* ---- regions ---- */
+
+enum infer_class					/* who gives way to whom; DESIGN's scheduler */
+{
+	INFER_CLASS_INTERACTIVE = 0,
+	INFER_CLASS_STATEMENT = 1,
+	INFER_CLASS_JOB = 2
+};
+
+#define INFER_REQUEST_MARKED	1u	/* was running when an engine died: rows run one at a time */
+
+struct infer_request				/* written by the client before it raises submit_seq */
+{
+	uint8_t		key[INFER_KEY_BYTES];
+	uint64_t	deadline;			/* CLOCK_MONOTONIC nsec, 0 none */
+	uint32_t	rows;				/* 1 to INFER_ROWS_MAX */
+	uint32_t	columns;			/* one per input of the signature, in its order */
+	uint64_t	columns_offset;		/* struct infer_column each, 8-byte aligned */
+	uint64_t	reply_offset;		/* 64-byte aligned */
+	uint64_t	reply_bytes;
+	uint32_t	class_;				/* enum infer_class */
+	uint32_t	flags;				/* INFER_REQUEST_* */
+	uint32_t	role;				/* oid, for fairness */
+	uint32_t	outputs;			/* bit i: output i is wanted; 0 means all */
+};
+
+/*
+ * A column: width elements for each row, row-major, contiguous, 64-byte aligned.
+ * Strings: spans_offset locates one struct infer_span for each element, and data is
+ * where their bytes lie, in any order (equal strings may share them).
+ * Variable width (width = INFER_WIDTH_VARIES): rows_offset locates rows uint32 that say
+ * where each row ends, in elements.
+ */
+struct infer_span
+{
+	uint32_t	begin;				/* bytes from data_offset */
+	uint32_t	length;				/* bytes */
+};
+
+#define INFER_WIDTH_VARIES UINT64_MAX
+
+struct infer_column					/* 56 bytes */
+{
+	uint32_t	type;				/* enum infer_type */
+	uint32_t	reserved;
+	uint64_t	width;				/* elements per row, or INFER_WIDTH_VARIES */
+	uint64_t	data_offset;
+	uint64_t	data_bytes;
+	uint64_t	spans_offset;		/* strings, else 0 */
+	uint64_t	rows_offset;		/* variable width, else 0 */
+	uint64_t	reserved2;
+};
+
+enum infer_run_state				/* why a client resends, and how, after the engine's death */
+{
+	INFER_RUN_IDLE = 0,
+	INFER_RUN_QUEUED = 1,			/* was only waiting: sent again unmarked */
+	INFER_RUN_RUNNING = 2,			/* was computing: sent again marked */
+	INFER_RUN_DONE = 3
+};
+
+/*
+ * Reply, all inside [reply_offset, reply_offset + reply_bytes): row_status (uint32
+ * enum infer_error each), row_message (uint32 offset from reply_offset of an encoded
+ * error, 0 none), then one struct infer_column per output of the signature (an output
+ * that was not wanted has type INFER_TYPE_NONE), then data.  error is the whole
+ * request's; then error_offset (from reply_offset) locates an encoded error, or is 0.
+ */
+struct infer_reply					/* written by the engine before it raises done_seq */
+{
+	uint32_t	error;				/* enum infer_error */
+	uint32_t	columns;
+	uint64_t	error_offset;
+	uint64_t	row_status_offset;
+	uint64_t	row_message_offset;
+	uint64_t	columns_offset;
+	uint64_t	bytes_wanted;		/* with INFER_ERROR_NEED_SPACE: reply_bytes that would do */
+	uint32_t	rows_failed;
+	uint32_t	batches;			/* how many batches the rows were spread over */
+	uint32_t	batch_rows;			/* rows of the largest of them, strangers included */
+	uint32_t	reserved;
+	uint64_t	queue_nsec;			/* the longest wait of a row */
+	uint64_t	compute_nsec;		/* device time of those batches */
+};
+
+struct infer_region					/* the first page of a region */
+{
+	uint32_t	magic;
+	uint32_t	version;
+	uint64_t	size;
+
+	_Alignas(64)
+	uint64_t	submit_seq;			/* client: +1 for each request */
+	uint32_t	client_asleep;		/* client: ring me */
+	uint32_t	reserved;
+
+	_Alignas(64)
+	uint64_t	done_seq;			/* engine: the last request that ended */
+	uint32_t	run_state;			/* engine: enum infer_run_state */
+	uint32_t	running_row;		/* engine: of a marked request */
+
+	_Alignas(64)
+	struct infer_request request;
+
+	_Alignas(64)
+	struct infer_reply reply;
+};
+
+#define INFER_REGION_HEAD	4096u	/* columns, data and reply lie behind it */
+
+/* ---- ordering and doorbells ---- */
+
+static inline uint64_t
+infer_load_acquire64(const uint64_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static inline uint32_t
+infer_load_acquire32(const uint32_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static inline void
+infer_store_release64(uint64_t *word, uint64_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+static inline void
+infer_store_release32(uint32_t *word, uint32_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+static inline void
+infer_fence(void)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/*
+ * The waker's half: publish the word, then learn whether the other side must be rung.
+ */
+static inline int
+infer_publish(uint64_t *word, uint64_t value, const uint32_t *asleep)
+{
+	infer_store_release64(word, value);
+	infer_fence();
+	return infer_load_acquire32(asleep) != 0;
+}
+
+/* ---- a bounded encoding for what has no fixed size ---- */
+
+struct infer_writer					/* never writes past size; failed says that it did not fit */
+{
+	uint8_t    *data;
+	size_t		size;
+	size_t		used;
+	int			failed;
+};
+
+struct infer_reader					/* never reads past size; failed says that it wanted to */
+{
+	const uint8_t *data;
+	size_t		size;
+	size_t		used;
+	int			failed;
+};
+
+extern void infer_put_u32(struct infer_writer *w, uint32_t value);
+extern void infer_put_u64(struct infer_writer *w, uint64_t value);
+extern void infer_put_bytes(struct infer_writer *w, const void *data, size_t length);
+extern void infer_put_string(struct infer_writer *w, const char *text, size_t length);	/* u32 length, bytes */
+extern uint32_t infer_get_u32(struct infer_reader *r);
+extern uint64_t infer_get_u64(struct infer_reader *r);
+extern const uint8_t *infer_get_bytes(struct infer_reader *r, size_t length);	/* NULL if failed */
+extern const char *infer_get_string(struct infer_reader *r, uint32_t *length);	/* not terminated */
+
+/* An error as data: u32 class, then message, detail and hint (each may be empty). */
+struct infer_error_text
+{
+	uint32_t	error;
+	char		message[INFER_MESSAGE_MAX];
+	char		detail[INFER_MESSAGE_MAX];
+	char		hint[INFER_MESSAGE_MAX];
+};
+
+extern void infer_put_error(struct infer_writer *w, uint32_t error, const char *message,
+							const char *detail, const char *hint);
+extern int	infer_get_error(struct infer_reader *r, struct infer_error_text *out);	/* 0 if well-formed */
+
+/* ---- signatures ---- */
+
+enum infer_task
+{
+	INFER_TASK_NETWORK = 0,			/* numbers to numbers, no more is known */
+	INFER_TASK_REGRESSION = 1,		/* one number */
+	INFER_TASK_CLASSIFIER = 2		/* a label and, mostly, scores by class */
+};
+
+enum infer_role
+{
+	INFER_ROLE_VALUE = 0,
+	INFER_ROLE_LABEL = 1,			/* the class chosen */
+	INFER_ROLE_SCORES = 2			/* one number per class, in the order of classes */
+};
+
+#define INFER_TENSOR_MISSING	1u	/* input: NaN (or an empty string) stands for a missing value */
+#define INFER_TENSOR_MAP		2u	/* output: shown as an object by class (ZipMap) */
+#define INFER_TENSOR_BATCH		4u	/* its first dimension is the batch; dims leave it out */
+
+struct infer_tensor					/* dims are those of one row */
+{
+	char	   *name;
+	uint32_t	type;				/* enum infer_type */
+	uint32_t	role;				/* enum infer_role */
+	uint32_t	flags;				/* INFER_TENSOR_* */
+	uint32_t	rank;
+	int64_t		dims[INFER_RANK_MAX];	/* -1: varies from row to row */
+};
+
+struct infer_signature				/* the pointers belong to whoever decoded or built it */
+{
+	uint32_t	task;				/* enum infer_task */
+	uint32_t	flags;				/* INFER_SIGNATURE_* */
+	uint64_t	bytes;				/* weights in memory */
+	char	   *kind;				/* "graph", later "trees", "encoder", "decoder" */
+	char	   *format;				/* "onnx 8, ai.onnx 17, ai.onnx.ml 3" */
+	char	   *notes;				/* what a user should know, or "" */
+	uint32_t	inputs_count;
+	uint32_t	outputs_count;
+	struct infer_tensor *inputs;
+	struct infer_tensor *outputs;
+	uint32_t	classes_count;		/* 0: not known */
+	char	  **classes;			/* labels as text */
+	uint32_t	features_count;		/* 0: the file names none */
+	char	  **features;			/* names of the elements of a single wide input, in order */
+};
+
+#define INFER_SIGNATURE_ROW_BY_ROW	1u	/* has an operator without a row rule, or a fixed batch */
+
+extern void infer_put_signature(struct infer_writer *w, const struct infer_signature *signature);
+
+/*
+ * Decodes into memory from alloc(arg, bytes), which may not fail (it may longjmp).
+ * Returns 0, or -1 if the bytes are malformed (counts over the limits included).
+ */
+extern int	infer_get_signature(struct infer_reader *r, struct infer_signature *out,
+								void *(*alloc) (void *arg, size_t bytes), void *arg);
+
+/* ---- checks that both halves and the tests share ---- */
+
+/* bytes of one element; 0 for strings and unknown types */
+extern size_t infer_type_bytes(uint32_t type);
+
+/* NULL if the header is acceptable, else what is wrong with it */
+extern const char *infer_frame_check(const struct infer_frame *frame);
+
+/*
+ * NULL if a column of rows rows, copied out of a region of region_bytes, lies wholly
+ * inside it and is consistent; else what is wrong.  Says nothing of the contents:
+ * spans and row ends are checked by whoever copies them out.
+ */
+extern const char *infer_column_check(const struct infer_column *column, uint64_t rows,
+									  uint64_t region_bytes);
+
+/* NULL if the request's own fields lie inside the region, else what is wrong. */
+extern const char *infer_request_check(const struct infer_request *request, uint64_t region_bytes);
+
+/* for messages: never NULL */
+extern const char *infer_type_name(uint32_t type);
+extern const char *infer_error_name(uint32_t error);
+
+#endif							/* INFER_PROTOCOL_H */
