@@ -167,6 +167,15 @@ struct infer_region_open
  * with one descriptor in the same order: a model stored by reference.  With
  * files_count = 0 the files are those of the model cache, in the folder named by the
  * digest in lower-case hex.
+ *
+ * The digest is the SHA-256 over all files in bytewise order of their names (relative to
+ * the model's folder, '/' between parts), for each: the name's bytes, one zero byte, the
+ * size as u64 little-endian, the 32 bytes of the SHA-256 of its contents.  A model of a
+ * single file is a folder with that file.
+ *
+ * A writer that cannot write (NEED_FILES made it one) sends UNLOAD for the key: the next
+ * that waits is asked.  Files are written into a folder of a name that does not look like a
+ * digest, in the same cache, and renamed.
  */
 struct infer_load
 {
