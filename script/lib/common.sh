@@ -5,6 +5,7 @@
 # a person goes to standard error.
 #
 #	INFER_BUILD		objects and private servers (default: build/ in the checkout)
+#	INFER_SERVERS	the private servers alone, where they must lie elsewhere
 #	INFER_PARTS		downloaded parts (default: .parts/)
 #	INFER_VENV		Python environment of tests and examples (default: .venv/)
 #	INFER_USER		who runs the servers when root calls (default: postgres)
@@ -86,8 +87,10 @@ as_root()
 # that, in a folder of this checkout's own under /var/tmp.
 servers_dir()
 {
-	mkdir -p "$build"
-	if [ "$(id -u)" != 0 ] || as_server_user test -r "$build" -a -x "$build" 2>/dev/null; then
+	mkdir -p "$build" 2>/dev/null || true
+	if [ -n "${INFER_SERVERS:-}" ]; then
+		printf '%s\n' "$INFER_SERVERS"
+	elif [ "$(id -u)" != 0 ] || as_server_user test -r "$build" -a -x "$build" 2>/dev/null; then
 		printf '%s\n' "$build"
 	else
 		printf '/var/tmp/infer-servers-%s\n' "$(printf %s "$build" | cksum | cut -d' ' -f1)"
