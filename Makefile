@@ -40,7 +40,9 @@ EXT_MODULE = $(EXT_BUILD)/infer.so
 
 # The servers were built by other compilers: keep their ABI flags, drop warnings this one
 # does not know.
-EXT_CFLAGS = $(INFER_WARNINGS) $(filter-out -Wshadow=% -Wimplicit-fallthrough=% -Wcast-function-type -Wno-% -Wmissing-variable-declarations,$(CFLAGS)) $(CFLAGS_SL) -fvisibility=hidden -std=gnu11
+EXT_CFLAGS = $(INFER_WARNINGS) $(filter-out -Wshadow=% -Wimplicit-fallthrough=% -Wcast-function-type -Wno-% -Wmissing-variable-declarations,$(CFLAGS)) $(CFLAGS_SL) -fvisibility=hidden -std=gnu11 $(EXT_EXPORT)
+# 15 leaves PGDLLEXPORT empty; later versions define it like this
+EXT_EXPORT = -D'PGDLLEXPORT=__attribute__((visibility("default")))'
 INFER_WARNINGS = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers $(WERROR)
 
 $(EXT_BUILD)/%.o: src/%.c infer.control

@@ -1,0 +1,35 @@
+/*
+ * compat.h
+ *	  Every test of PG_VERSION_NUM; each names what made it necessary.
+ */
+#ifndef INFER_COMPAT_H
+#define INFER_COMPAT_H
+
+#include "postgres.h"
+
+#include "fmgr.h"
+
+/* 16: the macros of variable-length values left postgres.h (d952373a987) */
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
+/*
+ * 16: extensions are compiled with hidden symbols, and this macro exports the function
+ * itself too (089480c0770).  We hide ours on every version.
+ */
+#if PG_VERSION_NUM < 160000
+#undef PG_FUNCTION_INFO_V1
+#define PG_FUNCTION_INFO_V1(funcname) \
+extern PGDLLEXPORT Datum funcname(PG_FUNCTION_ARGS); \
+extern PGDLLEXPORT const Pg_finfo_record *CppConcat(pg_finfo_, funcname) (void); \
+const Pg_finfo_record * \
+CppConcat(pg_finfo_, funcname) (void) \
+{ \
+	static const Pg_finfo_record my_finfo = {1}; \
+	return &my_finfo; \
+} \
+extern int	no_such_variable
+#endif
+
+#endif							/* INFER_COMPAT_H */
