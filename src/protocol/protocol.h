@@ -171,7 +171,11 @@ struct infer_region_open
  * The digest is the SHA-256 over all files in bytewise order of their names (relative to
  * the model's folder, '/' between parts), for each: the name's bytes, one zero byte, the
  * size as u64 little-endian, the 32 bytes of the SHA-256 of its contents.  A model of a
- * single file is a folder with that file.
+ * single file is a folder with that file.  Folders are not hashed by themselves, empty
+ * files are.  The engine verifies the digest, of descriptors too, before it believes a
+ * byte, and then sets the folder's modification time: the cache removes the oldest first.
+ * The key is the digest itself if options_length is 0, else the SHA-256 of the digest
+ * followed by the options text.
  *
  * A writer that cannot write (NEED_FILES made it one) sends UNLOAD for the key: the next
  * that waits is asked.  Files are written into a folder of a name that does not look like a
