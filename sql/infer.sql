@@ -1,0 +1,194 @@
+/*
+ * infer.sql
+ *	  The install script.
+ *
+ * Sections: the catalogue, the verbs, the engine.  Everything lives in schema infer, which
+ * this script makes; only infer() goes where CREATE EXTENSION says.
+ *
+ * A trusted script runs as superuser in a schema that others may write to: every name is
+ * qualified, and the path holds nothing of theirs.  No IF NOT EXISTS, no OR REPLACE.
+ */
+\echo Use "CREATE EXTENSION infer" to load this file. \quit
+
+SET LOCAL search_path = pg_catalog, pg_temp;
+
+CREATE FUNCTION @extschema@.infer_check_install(own_schema text) RETURNS void
+	LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'infer_check_install';
+SELECT @extschema@.infer_check_install('@extschema@');
+DROP FUNCTION @extschema@.infer_check_install(text);
+
+CREATE SCHEMA infer;
+GRANT USAGE ON SCHEMA infer TO PUBLIC;
+
+/* ---- the catalogue ---- */
+
+/*
+ * A model is a foreign server of this wrapper: it carries the name, the owner, the
+ * privileges and the comment; its option "id" joins it to the tables below.  USAGE on the
+ * wrapper is the right to create models.
+ */
+CREATE FOREIGN DATA WRAPPER infer;
+COMMENT ON FOREIGN DATA WRAPPER infer IS 'models of extension infer: made by infer.create_model()';
+GRANT USAGE ON FOREIGN DATA WRAPPER infer TO pg_database_owner WITH GRANT OPTION;
+
+/* The last version number that a model gave out: none is ever used twice. */
+CREATE TABLE infer.model_counter
+(
+	model_id	uuid PRIMARY KEY,
+	last_version int NOT NULL
+);
+
+CREATE TABLE infer.model_version
+(
+	model_id	uuid NOT NULL,
+	version		int NOT NULL,
+	active		bool NOT NULL,
+	kind		text NOT NULL,
+	format		text NOT NULL,
+	digest		bytea NOT NULL,			-- SHA-256 of the files
+	bytes		bigint NOT NULL,		-- of the files
+	signature	jsonb NOT NULL,			-- what the engine says that it takes and returns
+	options		jsonb NOT NULL,			-- as create_model was given them
+	reference	text,					-- path, where only path and digest are kept
+	created		timestamptz NOT NULL,
+	PRIMARY KEY (model_id, version)
+);
+
+/* Files belong to a digest, so equal versions share them. */
+CREATE TABLE infer.model_file
+(
+	digest		bytea NOT NULL,
+	name		text COLLATE "C" NOT NULL,
+	chunk		int NOT NULL,			-- from 0, without a hole
+	data		bytea NOT NULL,			-- at most 1 MB
+	PRIMARY KEY (digest, name, chunk)
+);
+ALTER TABLE infer.model_file ALTER COLUMN data SET STORAGE EXTERNAL;
+
+/* What a client has sent and create_model has not taken yet; not part of a dump. */
+CREATE TABLE infer.model_upload
+(
+	id			uuid PRIMARY KEY,
+	owner		oid NOT NULL,
+	created		timestamptz NOT NULL
+);
+
+CREATE TABLE infer.model_upload_part
+(
+	id			uuid NOT NULL,
+	file		text COLLATE "C" NOT NULL,
+	part		int NOT NULL,			-- from 1
+	chunk		int NOT NULL,			-- from 0, without a hole
+	data		bytea NOT NULL,			-- at most 1 MB
+	PRIMARY KEY (id, file, part, chunk)
+);
+ALTER TABLE infer.model_upload_part ALTER COLUMN data SET STORAGE EXTERNAL;
+
+SELECT pg_extension_config_dump('infer.model_counter', '');
+SELECT pg_extension_config_dump('infer.model_version', '');
+SELECT pg_extension_config_dump('infer.model_file', '');
+
+/* A database's owner can dump and restore without being superuser. */
+GRANT SELECT, INSERT ON infer.model_counter, infer.model_version, infer.model_file TO pg_database_owner;
+
+CREATE FUNCTION infer.create_model(name text, path text DEFAULT NULL, options jsonb DEFAULT '{}',
+								   data bytea DEFAULT NULL, upload text DEFAULT NULL) RETURNS int
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_create_model';
+COMMENT ON FUNCTION infer.create_model(text, text, jsonb, bytea, text)
+	IS 'make a model, or a new version of it, from a file or folder of the server, from data, or from an upload; returns the version';
+
+CREATE FUNCTION infer.begin_upload() RETURNS text
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_begin_upload';
+COMMENT ON FUNCTION infer.begin_upload() IS 'start to send a model''s files in parts; returns the upload''s id';
+
+CREATE FUNCTION infer.upload(upload text, file text, part int, data bytea) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'infer_upload';
+COMMENT ON FUNCTION infer.upload(text, text, int, bytea) IS 'send one part of a file; parts are counted from 1';
+
+CREATE FUNCTION infer.activate_model(name text, version int) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'infer_activate_model';
+COMMENT ON FUNCTION infer.activate_model(text, int) IS 'make this version the one that the bare name means';
+
+CREATE FUNCTION infer.drop_model(name text) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'infer_drop_model';
+COMMENT ON FUNCTION infer.drop_model(text) IS 'drop a model with all its versions';
+
+CREATE FUNCTION infer.drop_model(name text, version int) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'infer_drop_model_version';
+COMMENT ON FUNCTION infer.drop_model(text, int) IS 'drop one version that is not active';
+
+CREATE FUNCTION infer.rename_model(name text, new_name text) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'infer_rename_model';
+COMMENT ON FUNCTION infer.rename_model(text, text) IS 'give a model another name';
+
+CREATE FUNCTION infer.grant_model(name text, role text) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'infer_grant_model';
+COMMENT ON FUNCTION infer.grant_model(text, text) IS 'let a role, or public, use a model';
+
+CREATE FUNCTION infer.revoke_model(name text, role text) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'infer_revoke_model';
+COMMENT ON FUNCTION infer.revoke_model(text, text) IS 'take back what infer.grant_model gave';
+
+CREATE FUNCTION infer.load_model(name text) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'infer_load_model';
+COMMENT ON FUNCTION infer.load_model(text) IS 'have the engine load a model now, also one that was disabled';
+
+CREATE FUNCTION infer.unload_model(name text) RETURNS void
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'infer_unload_model';
+COMMENT ON FUNCTION infer.unload_model(text) IS 'have the engine forget a model until its next use';
+
+/* Servers of the wrapper, with the id; owner's rights on the tables, caller's on the models. */
+CREATE VIEW infer.model_versions WITH (security_barrier) AS
+	SELECT s.srvname::text AS name,
+		   v.version,
+		   v.active,
+		   v.kind,
+		   v.signature OPERATOR(pg_catalog.->>) 'task' AS task,
+		   v.format,
+		   encode(v.digest, 'hex') AS digest,
+		   v.bytes,
+		   v.signature OPERATOR(pg_catalog.->) 'inputs' AS inputs,
+		   v.signature OPERATOR(pg_catalog.->) 'outputs' AS outputs,
+		   COALESCE(v.options OPERATOR(pg_catalog.->) 'features', v.signature OPERATOR(pg_catalog.->) 'features') AS features,
+		   COALESCE(v.options OPERATOR(pg_catalog.->) 'classes', v.signature OPERATOR(pg_catalog.->) 'classes') AS classes,
+		   v.signature OPERATOR(pg_catalog.->>) 'notes' AS notes,
+		   v.options,
+		   v.reference,
+		   v.created
+	FROM pg_foreign_server s
+		 JOIN pg_foreign_data_wrapper w ON w.oid OPERATOR(pg_catalog.=) s.srvfdw
+		 CROSS JOIN LATERAL pg_options_to_table(s.srvoptions) o
+		 JOIN infer.model_version v ON v.model_id::text OPERATOR(pg_catalog.=) o.option_value
+	WHERE w.fdwname OPERATOR(pg_catalog.=) 'infer'
+		  AND o.option_name OPERATOR(pg_catalog.=) 'id'
+		  AND (has_server_privilege(s.oid, 'USAGE') OR pg_has_role(s.srvowner, 'USAGE'));
+COMMENT ON VIEW infer.model_versions IS 'every version of the models that you may use';
+
+CREATE VIEW infer.models WITH (security_barrier) AS
+	SELECT s.srvname::text AS name,
+		   pg_get_userbyid(s.srvowner)::text AS owner,
+		   a.version AS active_version,
+		   n.versions,
+		   a.kind,
+		   a.task,
+		   a.format,
+		   a.digest,
+		   a.bytes,
+		   a.features,
+		   a.classes,
+		   a.created,
+		   obj_description(s.oid, 'pg_foreign_server') AS description
+	FROM pg_foreign_server s
+		 JOIN pg_foreign_data_wrapper w ON w.oid OPERATOR(pg_catalog.=) s.srvfdw
+		 LEFT JOIN infer.model_versions a ON a.name OPERATOR(pg_catalog.=) s.srvname::text AND a.active
+		 CROSS JOIN LATERAL (SELECT count(*) AS versions FROM infer.model_versions v
+							 WHERE v.name OPERATOR(pg_catalog.=) s.srvname::text) n
+	WHERE w.fdwname OPERATOR(pg_catalog.=) 'infer'
+		  AND (has_server_privilege(s.oid, 'USAGE') OR pg_has_role(s.srvowner, 'USAGE'));
+COMMENT ON VIEW infer.models IS 'the models that you may use';
+
+GRANT SELECT ON infer.model_versions, infer.models TO PUBLIC;
+
+/* ---- the verbs ---- */
+
+/* ---- the engine ---- */
