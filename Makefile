@@ -11,11 +11,11 @@
 PG_CONFIG ?= pg_config
 CUDA ?= 0
 
-VERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" infer.control)
+INFER_VERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" infer.control)
 BUILD ?= build
 
 EXTENSION = infer
-DATA_built = $(BUILD)/sql/infer--$(VERSION).sql
+DATA_built = $(BUILD)/sql/infer--$(INFER_VERSION).sql
 DATA = $(wildcard sql/infer--*--*.sql)
 DOCS =
 
@@ -47,7 +47,7 @@ INFER_WARNINGS = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-miss
 
 $(EXT_BUILD)/%.o: src/%.c infer.control
 	@mkdir -p $(@D)
-	$(CC) $(EXT_CFLAGS) $(CPPFLAGS) -DINFER_VERSION='"$(VERSION)"' -MMD -MP -c -o $@ $<
+	$(CC) $(EXT_CFLAGS) $(CPPFLAGS) -DINFER_VERSION='"$(INFER_VERSION)"' -MMD -MP -c -o $@ $<
 
 $(EXT_MODULE): $(EXT_OBJECTS)
 	$(CC) -shared -o $@ $^ $(filter-out -Wl$(comma)--export-dynamic,$(LDFLAGS)) -lm
@@ -61,7 +61,7 @@ ENGINE_BUILD = $(BUILD)/engine
 ENGINE_OPT ?= -O2 -g
 ENGINE_CFLAGS = -std=gnu11 $(ENGINE_OPT) -ffp-contract=off -fno-math-errno -fno-strict-aliasing -fstack-protector-strong \
 	-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers $(WERROR) -pthread -D_GNU_SOURCE \
-	-DINFER_VERSION='"$(VERSION)"' $(ENGINE_EXTRA)
+	-DINFER_VERSION='"$(INFER_VERSION)"' $(ENGINE_EXTRA)
 ENGINE_LIBS = -ljansson -lcrypto -ldl -lm -pthread
 ENGINE_SOURCES = $(wildcard src/engine/*.c src/engine/*/*.c src/engine/*/*/*.c) src/protocol/protocol.c
 ENGINE_ARCH ?= $(shell $(ENGINE_CC) -dumpmachine | cut -d- -f1)
@@ -111,7 +111,7 @@ bench-programs: $(BENCH_PROGRAMS)
 
 # ---- the install script carries the version of infer.control ----
 
-$(BUILD)/sql/infer--$(VERSION).sql: sql/infer.sql
+$(BUILD)/sql/infer--$(INFER_VERSION).sql: sql/infer.sql
 	@mkdir -p $(@D)
 	cp $< $@
 
