@@ -11,6 +11,7 @@
 PG_CONFIG ?= pg_config
 CUDA ?= 0
 
+# Not VERSION: that is PostgreSQL's own in the makefiles included below.
 INFER_VERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" infer.control)
 BUILD ?= build
 
@@ -103,10 +104,36 @@ $(ENGINE_BUILD)/bench/%: bench/%.c $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
 	$(ENGINE_CC) $(ENGINE_CFLAGS) -Isrc -Ibench -MMD -MP -o $@ $< $(ENGINE_LIBRARY) $(ENGINE_LIBS)
 
+# ---- fuzzers: libFuzzer with AddressSanitizer, in a build of their own ----
+
+FUZZ_SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=undefined
+FUZZ_PROGRAMS = $(FUZZ_SOURCES:test/%.c=$(ENGINE_BUILD)/test/%)
+
+$(ENGINE_BUILD)/test/fuzz/%: test/fuzz/%.c $(ENGINE_LIBRARY)
+	@mkdir -p $(@D)
+	$(ENGINE_CC) $(ENGINE_CFLAGS) -Isrc -Itest -fsanitize=fuzzer -MMD -MP -o $@ $< $(ENGINE_LIBRARY) $(ENGINE_LIBS)
+
+fuzz:
+	$(MAKE) BUILD=$(BUILD)/fuzz ENGINE_CC=clang ENGINE_OPT="-O1 -g" \
+		ENGINE_EXTRA="-fsanitize=fuzzer-no-link $(FUZZ_SANITIZE)" fuzz-programs
+
+fuzz-programs: $(FUZZ_PROGRAMS)
+
+# ---- every object and nothing linked: for cross-compilers ----
+
+objects: $(EXT_OBJECTS) $(ENGINE_OBJECTS)
+
+.PHONY: fuzz fuzz-programs objects
 .PHONY: engine extension unit bench-programs check-unit install-infer uninstall-infer clean-build
 engine: $(ENGINE)
 extension: $(EXT_MODULE)
 unit: $(UNIT_PROGRAMS)
+
+check-unit: unit
+	@for program in $(filter-out $(ENGINE_BUILD)/test/conformance/%,$(UNIT_PROGRAMS)); do \
+		echo "# $$program"; $$program || exit 1; \
+	done
+
 bench-programs: $(BENCH_PROGRAMS)
 
 # ---- the install script carries the version of infer.control ----
@@ -141,4 +168,4 @@ installcheck: | $(BUILD)/regress
 $(BUILD)/regress:
 	@mkdir -p $@
 
--include $(EXT_OBJECTS:.o=.d) $(ENGINE_OBJECTS:.o=.d) $(UNIT_PROGRAMS:=.d) $(BENCH_PROGRAMS:=.d)
+-include $(EXT_OBJECTS:.o=.d) $(ENGINE_OBJECTS:.o=.d) $(UNIT_PROGRAMS:=.d) $(FUZZ_PROGRAMS:=.d) $(BENCH_PROGRAMS:=.d)

@@ -101,3 +101,27 @@ cores()
 {
 	nproc
 }
+
+# Run the calling script again in a copy of the checkout, where the user of the servers cannot
+# read the checkout itself (a clone below /root, say).
+run_in_readable_checkout()
+{
+	local there
+
+	[ "$(id -u)" = 0 ] || return 0
+	as_server_user test -r "$top/script" -a -x "$top/script" && return
+	there=/var/tmp/infer-checkout-$(printf %s "$top" | cksum | cut -d' ' -f1)
+	say "user $(server_user) cannot read $top: working in a copy, $there"
+	mkdir -p "$there"
+	chmod 755 "$there"
+	if git -C "$top" rev-parse --git-dir >/dev/null 2>&1; then
+		# Tracked and new files, as they are now; those deleted since go from the copy too.
+		find "$there" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
+		(cd "$top" && git ls-files -co --exclude-standard -z | xargs -0 -r ls -d 2>/dev/null | tar -cf - -T -) | tar -C "$there" -xf - --no-same-owner
+	else
+		cp -rp "$top/." "$there/"
+	fi
+	chmod -R a+rX "$there"
+	cd "$there"
+	INFER_BUILD=$there/build INFER_PARTS=$parts INFER_VENV=$venv exec "$there/script/$(basename "$0")" "$@"
+}
