@@ -9,7 +9,8 @@
  * Loop
  *	infer_client_begin → fill columns (infer_client_column) → infer_client_submit →
  *	infer_client_wait → read the reply → infer_client_end.  Several calls may be in
- *	flight (each takes a region).  infer_client_wait handles, without its caller knowing:
+ *	flight (each takes a region).  begin and filling need no engine; submit connects;
+ *	every failure of the engine's is told by wait.  wait handles, without its caller knowing:
  *	the model that must be loaded or materialised first, a reply that did not fit, an
  *	engine that died (sent again, marked or not, by the rules of DESIGN.md), a restart.
  *
@@ -38,13 +39,27 @@ typedef struct InferOutput			/* one output of a finished call; points into the r
 	uint64		texts_bytes;		/* each span was checked to lie within */
 } InferOutput;
 
-/* Raises IF001 if the engine cannot be reached within infer.timeout. */
+/* Errors that only the client knows; they go on where the protocol's end. */
+enum InferClientError
+{
+	INFER_CLIENT_LOST = INFER_ERROR_LAST + 1,	/* IF001: not running, or lost during the call */
+	INFER_CLIENT_ROW_KILLED,		/* IF004: this row, alone, ended the engine */
+	INFER_CLIENT_DISABLED,			/* IF005: the model's rows did so too often */
+	INFER_CLIENT_TOO_LARGE			/* 54000: the call is over infer.payload_limit */
+};
+
+/*
+ * A call of 1 to INFER_ROWS_MAX rows.  The model must outlive the call.  Its time
+ * (infer.timeout) begins here.
+ */
 extern InferCall *infer_client_begin(const InferModel *model, uint32 rows);
 
 /*
  * Room for the values of an input (all rows): rows × width elements of the signature's
- * type, zeroed only for strings (spans).  width: INFER_WIDTH_VARIES with elements for a
- * variable one.
+ * type; for strings zeroed struct infer_span, which infer_client_string fills.  Asked
+ * again for the same input it gives the same column.  The address holds until the next
+ * infer_client_column or infer_client_string of this call (its region may grow, and then
+ * the values move).
  */
 extern void *infer_client_column(InferCall *call, uint32 input, uint64 width);
 
@@ -55,6 +70,15 @@ extern void infer_client_submit(InferCall *call, uint32 outputs_wanted);
 
 /* Sleeps until the call has ended; raises the whole request's error, if it is one. */
 extern void infer_client_wait(InferCall *call);
+
+/*
+ * The same for infer.try and infer.on_error = null: false with the request's error in err
+ * if infer_client_error_hides says that it may be shown as NULL; all others are raised.
+ */
+extern bool infer_client_wait_try(InferCall *call, struct infer_error_text *err);
+
+/* An error of the row, or a lost, late or full engine: where infer.try gives NULL. */
+extern bool infer_client_error_hides(uint32 error);
 
 /* After wait.  INFER_OK, or the row's error with its text (err may be NULL). */
 extern uint32 infer_client_row(InferCall *call, uint32 row, struct infer_error_text *err);

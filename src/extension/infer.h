@@ -10,8 +10,12 @@
 
 #include "postgres.h"
 
+#include "datatype/timestamp.h"
+#include "storage/latch.h"
 #include "storage/lwlock.h"
 #include "utils/errcodes.h"
+
+#include "compat.h"
 
 /* SQLSTATEs of our own; docs/sql.md has the table */
 #define ERRCODE_INFER_ENGINE_UNAVAILABLE	MAKE_SQLSTATE('I', 'F', '0', '0', '1')	/* not running, or lost during the call */
@@ -78,6 +82,7 @@ typedef struct InferShared
 	pid_t		supervisor_pid;
 	struct Latch *supervisor_latch;		/* its process latch, or NULL */
 	bool		restart_requested;
+	uint64		engine_stops;			/* ends of an engine that were ordered: nobody's guilt */
 	int			guilty_count;
 	InferGuilty guilty[INFER_GUILTY_MAX];
 } InferShared;

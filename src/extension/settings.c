@@ -1,0 +1,187 @@
+/*
+ * settings.c
+ *	  Every setting, alphabetical.
+ *
+ * docs/settings.md has a row for each: when to change it.  Those that the engine needs
+ * are passed to it by the supervisor under the name without "infer." and in the unit
+ * given here (supervisor.c, engine_settings).
+ */
+#include "infer.h"
+
+#include <limits.h>
+
+#include "compat.h"
+#include "miscadmin.h"
+#include "utils/guc.h"
+
+int			infer_batch_delay;
+int			infer_batch_rows;
+int			infer_cache_size;
+int			infer_cpu_threads;
+char	   *infer_device;
+int			infer_engine_timeout;
+int			infer_memory;
+int			infer_nice;
+int			infer_on_error;
+int			infer_payload_limit;
+int			infer_queue_limit;
+int			infer_request_class;
+int			infer_spin_time;
+int			infer_timeout;
+
+static const struct config_enum_entry on_error_options[] = {
+	{"error", INFER_ON_ERROR_ERROR, false},
+	{"null", INFER_ON_ERROR_NULL, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry request_class_options[] = {
+	{"auto", INFER_REQUEST_AUTO, false},
+	{"interactive", INFER_REQUEST_INTERACTIVE, false},
+	{"statement", INFER_REQUEST_STATEMENT, false},
+	{"job", INFER_REQUEST_JOB, false},
+	{NULL, 0, false}
+};
+
+/*
+ * The text goes to the engine's command line; its meaning is checked there, where the
+ * devices are known.  A line break would end a line of the control pipe.
+ */
+static bool
+check_device(char **newval, void **extra, GucSource source)
+{
+	for (const char *p = *newval; *p != '\0'; p++)
+	{
+		if ((unsigned char) *p < ' ' || *p == 0x7f)
+		{
+			GUC_check_errdetail("A device's name has no control characters.");
+			return false;
+		}
+	}
+	if (**newval == '\0')
+	{
+		GUC_check_errdetail("A device's name is not empty.");
+		GUC_check_errhint("Use auto to have the engine choose.");
+		return false;
+	}
+	return true;
+}
+
+/* ---- of the engine: at the server's start ---- */
+
+static void
+define_engine_settings(void)
+{
+	DefineCustomIntVariable("infer.cache_size",
+							"Sets the disk space that model files may take in the data directory.",
+							"The files longest unused go first; 0 means no limit.",
+							&infer_cache_size,
+							10240, 0, INT_MAX,
+							PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomIntVariable("infer.cpu_threads",
+							"Sets the number of threads that compute.",
+							"0 means all processors that the server may use.",
+							&infer_cpu_threads,
+							0, 0, 1024,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("infer.device",
+							   "Sets the device that models run on.",
+							   "auto, cpu, or for tests null:FAULT,...",
+							   &infer_device,
+							   "auto",
+							   PGC_POSTMASTER, 0, check_device, NULL, NULL);
+	DefineCustomIntVariable("infer.memory",
+							"Sets the memory that the engine may use for models.",
+							"The models longest unused are evicted first.",
+							&infer_memory,
+							4096, 16, INT_MAX,
+							PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomIntVariable("infer.nice",
+							"Sets how much the engine gives way to other processes.",
+							"As nice(1) counts: 0 not at all, 19 always.",
+							&infer_nice,
+							0, 0, 19,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+}
+
+/* ---- of the engine: at reload ---- */
+
+static void
+define_scheduling_settings(void)
+{
+	DefineCustomIntVariable("infer.batch_delay",
+							"Sets the time in microseconds that a batch waits for more rows.",
+							"0 means that a free device runs what there is at once.",
+							&infer_batch_delay,
+							0, 0, 1000000,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("infer.batch_rows",
+							"Sets the rows that one batch holds at most.",
+							NULL,
+							&infer_batch_rows,
+							256, 1, 65536,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("infer.engine_timeout",
+							"Sets how long the engine may give no sign of life before it is replaced.",
+							NULL,
+							&infer_engine_timeout,
+							10000, 1000, 3600 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("infer.payload_limit",
+							"Sets the memory that the values of all calls in flight may take.",
+							"One call may not take more than this, nor more than 2 GB.",
+							&infer_payload_limit,
+							1024 * 1024, 1024, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("infer.queue_limit",
+							"Sets the number of calls that may wait in the engine.",
+							"Single calls beyond it are refused at once; statements and jobs wait.",
+							&infer_queue_limit,
+							1000, 1, 1000000,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
+/* ---- of the session ---- */
+
+static void
+define_session_settings(void)
+{
+	DefineCustomEnumVariable("infer.on_error",
+							 "Sets what a call gives that fails for its row or for want of the engine.",
+							 "With null it gives NULL where infer.try() would.",
+							 &infer_on_error,
+							 INFER_ON_ERROR_ERROR, on_error_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("infer.request_class",
+							 "Sets who gives way to whom in the engine.",
+							 "auto: single calls are interactive, batches are statements.",
+							 &infer_request_class,
+							 INFER_REQUEST_AUTO, request_class_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("infer.spin_time",
+							"Sets the time in microseconds that a call watches for its result before it sleeps.",
+							"Only short calls watch, and only while a processor is free.",
+							&infer_spin_time,
+							50, 0, 10000,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("infer.timeout",
+							"Sets how long a call may take.",
+							"0 means no limit.",
+							&infer_timeout,
+							60000, 0, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+}
+
+/*
+ * Settings of the postmaster can only be defined while it loads the library; a library
+ * loaded later has no engine to set.
+ */
+void
+infer_settings_init(void)
+{
+	if (process_shared_preload_libraries_in_progress)
+		define_engine_settings();
+	define_scheduling_settings();
+	define_session_settings();
+	MarkGUCPrefixReserved("infer");
+}
