@@ -1,0 +1,240 @@
+/*
+ * cpu.h
+ *	  The CPU device's inside: what compile makes of a graph, and how an op is run.
+ *
+ * Nouns
+ *	plan		one op with its tensors' places, loops and cost: struct cpu_plan
+ *	place		where a tensor lies: a constant, a binding, or the arena
+ *	unit		the smallest piece of an op that one thread computes: an element, a reduced
+ *				vector, a block of a matrix product.  An op has units_item × items units (a
+ *				product: its own number), and the bits of a unit depend on nothing else.
+ *	run			one enqueue: batch, bindings, arena
+ *	kernels		the functions of one instruction set: kernels.h
+ *
+ * Loop
+ *	enqueue: for each plan, its units are cut into chunks that the pool's threads claim;
+ *	plan->run(plan, run, first, last, thread) computes the units [first, last).
+ *
+ * Invariants
+ *	compile has checked all indices, types and shapes, so the functions below check values
+ *	only.  A plan is immutable after compile; a run is immutable but for row_error and
+ *	row_message, which are written by compare-and-swap.
+ */
+#ifndef ENGINE_CPU_H
+#define ENGINE_CPU_H
+
+#include "../device.h"
+#include "../status.h"
+#include "kernels.h"
+
+struct pool;
+
+struct cpu_device
+{
+	struct device base;				/* first: see struct device */
+	const struct cpu_kernels *kernels;
+	struct pool *pool;
+	char		numerics_id[64];
+	char		description[128];
+	uint64_t	budget;				/* bytes, 0: none */
+	uint64_t	used;				/* bytes of weights; atomic */
+	double		nsec_flop;			/* measured at open: of a product, f32, one thread */
+	double		nsec_byte;			/* of reading a weight that no cache holds */
+};
+
+struct device_weight				/* see gemm.c for the order of its elements */
+{
+	uint8_t		type;
+	int64_t		k;
+	int64_t		n;
+	int64_t		panels;
+	void	   *data;				/* DEVICE_ALIGN-aligned */
+	uint64_t	bytes;				/* what was taken from the budget */
+};
+
+enum cpu_place_kind
+{
+	CPU_ABSENT = 0,
+	CPU_CONSTANT,
+	CPU_BINDING,
+	CPU_ARENA
+};
+
+struct cpu_place
+{
+	uint8_t		kind;				/* enum cpu_place_kind */
+	uint8_t		type;
+	uint8_t		lead;
+	uint32_t	binding;
+	uint64_t	offset;				/* per item, in its lead's part of the arena */
+	const void *constant;
+	int64_t		elements;			/* of one item */
+};
+
+/*
+ * Nested loops over the elements of an output, with the step of each operand.  The
+ * outermost has items × scale passes, the others dims[1…]; the innermost step of an
+ * operand is 0 or 1.
+ */
+#define CPU_LOOPS_MAX		(DEVICE_RANK_MAX + 1)
+#define CPU_OPERANDS_MAX	3
+
+struct cpu_loops
+{
+	int			rank;				/* ≥ 1 */
+	int64_t		scale;
+	int64_t		dims[CPU_LOOPS_MAX];
+	int64_t		steps[CPU_OPERANDS_MAX][CPU_LOOPS_MAX];	/* elements */
+};
+
+struct cpu_run
+{
+	const struct cpu_device *device;
+	const struct cpu_program_shape *shape;
+	const struct device_batch *batch;
+	void *const *bindings;
+	uint8_t    *arena;
+	uint64_t	lead_base[DEVICE_LEADS];	/* bytes into the arena */
+	uint64_t	extra_base[DEVICE_LEADS];	/* the device's own bytes per item */
+	uint64_t	scratch_base;		/* of thread 0 */
+	uint64_t	scratch_bytes;		/* of one thread */
+};
+
+struct cpu_plan;
+typedef void (*cpu_run_fn) (const struct cpu_plan *plan, const struct cpu_run *run,
+							uint64_t first, uint64_t last, int thread);
+
+struct cpu_plan
+{
+	uint16_t	op;
+	uint16_t	fn;
+	uint8_t		type;				/* of what is computed with: usually the inputs' */
+	uint8_t		lead;				/* of the output */
+	int32_t		node;
+	double		f[2];
+	int64_t		i[DEVICE_OP_INTS];
+	const void *params;
+	const struct device_weight *weight;
+
+	uint32_t	inputs_count;
+	struct cpu_place *inputs;
+	struct cpu_place output;
+
+	cpu_run_fn	run;
+	const struct cpu_float_kernels *kernels;	/* of type, where it is a floating type */
+	int64_t		units_item;			/* not for products */
+	double		nsec_item;			/* predicted on one thread */
+	double		nsec_run;			/* predicted, whatever the number of items */
+	uint64_t	extra_offset;		/* device's own bytes per item (texts of a cast) */
+	uint64_t	scratch;			/* bytes that one thread needs */
+
+	struct cpu_loops loops;			/* element-wise ops, and reductions over kept axes */
+	struct cpu_loops inner;			/* reductions: over the reduced axes; dims[0] = scale */
+
+	/* products: y[m,n] for rows m of an item; MATMUL: per leading index */
+	int64_t		m;
+	int64_t		k;
+	int64_t		n;
+	int64_t		outer;				/* dims before an axis, or leading indexes */
+	int64_t		axis;				/* length of the axis worked on */
+	int64_t		after;				/* elements behind it */
+	int64_t	   *parts;				/* CONCAT: elements of each input per outer index */
+};
+
+struct cpu_program_shape			/* what a run needs beside the plans */
+{
+	uint64_t	arena_item[DEVICE_LEADS];
+	uint64_t	extra_item[DEVICE_LEADS];
+	uint64_t	scratch;			/* of one thread, a multiple of DEVICE_ALIGN */
+};
+
+struct device_program
+{
+	struct cpu_device *device;
+	uint32_t	plans_count;
+	struct cpu_plan *plans;
+	struct cpu_program_shape shape;
+	struct cpu_place *places;		/* backing store of all plans' inputs */
+	int64_t    *parts;				/* and of CONCAT's parts */
+};
+
+/* plan.c: checks an op and makes its plan.  false: not supported, and why in status. */
+extern bool cpu_plan_make(struct cpu_plan *plan, const struct cpu_device *device,
+						  const struct device_op *op, const struct device_tensor *tensors,
+						  struct device_weight *const *weights, struct cpu_place *places,
+						  int64_t *parts, struct status *status);
+
+/* Units of a plan in a run. */
+extern uint64_t cpu_plan_units(const struct cpu_plan *plan, const uint32_t items[DEVICE_LEADS]);
+extern double cpu_plan_nsec(const struct cpu_plan *plan, const uint32_t items[DEVICE_LEADS]);
+
+/* The address of a tensor's first item. */
+static inline void *
+cpu_address(const struct cpu_run *run, const struct cpu_place *place)
+{
+	if (place->kind == CPU_ARENA)
+		return run->arena + run->lead_base[place->lead] +
+			place->offset * run->batch->items[place->lead];
+	if (place->kind == CPU_BINDING)
+		return run->bindings[place->binding];
+	return (void *) place->constant;
+}
+
+static inline void *
+cpu_scratch(const struct cpu_run *run, int thread)
+{
+	return run->arena + run->scratch_base + run->scratch_bytes * (uint64_t) thread;
+}
+
+/* Marks the row of an item as failed; item 0 of lead NONE is everybody's. */
+extern void cpu_row_error(const struct cpu_run *run, uint8_t lead, uint64_t item,
+						  const char *message);
+
+/* elementwise.c */
+extern void cpu_loops_join(struct cpu_loops *loops, int axes, const int64_t *sizes,
+						   int64_t (*steps)[CPU_LOOPS_MAX], int count);
+extern bool cpu_loops_make(struct cpu_loops *loops, const struct device_tensor *output,
+						   const struct device_tensor *const *operands, int count);
+extern void cpu_run_unary(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+extern void cpu_run_binary(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+extern void cpu_run_where(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+
+/* integer.c: one run of the innermost loop; bad: the index of an element that has no value, or -1 */
+extern bool cpu_integer_unary_supports(uint8_t type, uint16_t fn);
+extern bool cpu_integer_binary_supports(uint8_t type, uint16_t fn);
+extern void cpu_integer_unary(uint8_t type, uint16_t fn, const double f[2], const void *x, void *y,
+							  int64_t n);
+extern void cpu_integer_binary(uint8_t type, uint16_t fn, const void *a, int64_t a_step,
+							   const void *b, int64_t b_step, void *y, int64_t n,
+							   void (*bad) (void *context, int64_t index), void *context);
+extern void cpu_integer_reduce(uint8_t type, uint16_t fn, const void *x, int64_t n, void *state);
+extern void cpu_integer_reduce_start(uint8_t type, uint16_t fn, void *state);
+extern void cpu_integer_reduce_finish(uint8_t type, uint16_t fn, int64_t n, const void *state, void *y);
+
+/* convert.c */
+extern bool cpu_cast_supports(uint8_t from, uint8_t to);
+extern void cpu_run_cast(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+extern void cpu_run_lookup(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+#define CPU_CAST_TEXT_BYTES	32		/* the longest text of a number */
+
+/* layout.c */
+extern void cpu_run_copy(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+extern void cpu_run_concat(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+extern void cpu_run_gather(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+
+/* rowwise.c */
+extern void cpu_run_reduce(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+extern void cpu_run_softmax(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+extern void cpu_run_arg(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+extern void cpu_run_normalize(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+
+/* gemm.c */
+extern uint64_t cpu_weight_bytes(const struct cpu_kernels *kernels,
+								 const struct device_weight_desc *desc);
+extern void cpu_weight_fill(const struct cpu_kernels *kernels, struct device_weight *weight,
+							const struct device_weight_desc *desc);
+extern uint64_t cpu_gemm_units(const struct cpu_plan *plan, uint64_t items);
+extern void cpu_run_gemm(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+extern void cpu_run_matmul(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+
+#endif							/* ENGINE_CPU_H */

@@ -1,0 +1,200 @@
+/*
+ * gemm.c
+ *	  GEMM and MATMUL: packing of weights, and the walk over blocks of a product.
+ *
+ * A packed weight is panels of `panel` columns; in a panel the columns' values of k = 0,
+ * then of k = 1, …; the last panel is filled with zeros.  A unit of GEMM is BLOCK_ROWS
+ * rows times BLOCK_PANELS panels; of MATMUL one matrix product.
+ */
+#include "cpu.h"
+
+#include <string.h>
+
+#define BLOCK_ROWS		112			/* a multiple of every kernel's tile rows but scalar's */
+#define BLOCK_PANELS	4
+
+static const struct cpu_float_kernels *
+float_kernels(const struct cpu_kernels *kernels, uint8_t type)
+{
+	return type == DEVICE_F32 ? &kernels->f32 : &kernels->f64;
+}
+
+uint64_t
+cpu_weight_bytes(const struct cpu_kernels *kernels, const struct device_weight_desc *desc)
+{
+	const struct cpu_float_kernels *k = float_kernels(kernels, desc->type);
+	uint64_t	panels = ((uint64_t) desc->n + (uint64_t) k->panel - 1) / (uint64_t) k->panel;
+	uint64_t	bytes = panels * (uint64_t) desc->k * (uint64_t) k->panel * (uint64_t) k->bytes;
+
+	return (bytes + DEVICE_ALIGN - 1) / DEVICE_ALIGN * DEVICE_ALIGN;
+}
+
+#define FILL(T) \
+	do { \
+		const T    *from = desc->data; \
+		T		   *to = weight->data; \
+		for (int64_t p = 0; p < weight->panels; p++) \
+			for (int64_t k = 0; k < desc->k; k++) \
+				for (int64_t j = 0; j < panel; j++, to++) \
+				{ \
+					int64_t		n = p * panel + j; \
+					*to = n < desc->n ? from[k * desc->stride_k + n * desc->stride_n] : 0; \
+				} \
+	} while (0)
+
+/* weight->data has cpu_weight_bytes(). */
+void
+cpu_weight_fill(const struct cpu_kernels *kernels, struct device_weight *weight,
+				const struct device_weight_desc *desc)
+{
+	int64_t		panel = float_kernels(kernels, desc->type)->panel;
+
+	weight->type = desc->type;
+	weight->k = desc->k;
+	weight->n = desc->n;
+	weight->panels = (desc->n + panel - 1) / panel;
+	if (desc->type == DEVICE_F32)
+		FILL(float);
+	else
+		FILL(double);
+}
+
+static uint64_t
+panel_blocks(int64_t panels)
+{
+	return ((uint64_t) panels + BLOCK_PANELS - 1) / BLOCK_PANELS;
+}
+
+uint64_t
+cpu_gemm_units(const struct cpu_plan *plan, uint64_t items)
+{
+	uint64_t	rows = items * (uint64_t) plan->m;
+
+	return (rows + BLOCK_ROWS - 1) / BLOCK_ROWS * panel_blocks(plan->weight->panels);
+}
+
+static void
+activate(const struct cpu_plan *plan, uint8_t *y, int64_t m0, int64_t m1, int64_t n0, int64_t n1)
+{
+	size_t		bytes = (size_t) plan->kernels->bytes;
+
+	if (plan->fn == UNARY_NONE || n0 >= n1)
+		return;
+	if (n1 - n0 == plan->n)
+	{
+		y += (size_t) (m0 * plan->n) * bytes;
+		plan->kernels->unary(plan->fn, plan->f, y, y, (m1 - m0) * plan->n);
+		return;
+	}
+	for (int64_t m = m0; m < m1; m++)
+	{
+		uint8_t    *row = y + (size_t) (m * plan->n + n0) * bytes;
+
+		plan->kernels->unary(plan->fn, plan->f, row, row, n1 - n0);
+	}
+}
+
+void
+cpu_run_gemm(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t first,
+			 uint64_t last, int thread)
+{
+	const struct device_weight *weight = plan->weight;
+	const struct cpu_float_kernels *kernels = plan->kernels;
+	int64_t		rows = (int64_t) run->batch->items[plan->lead] * plan->m;
+	uint64_t	blocks = panel_blocks(weight->panels);
+	uint8_t    *y = cpu_address(run, &plan->output);
+	struct cpu_product product = {
+		.x = cpu_address(run, &plan->inputs[0]),
+		.x_step = plan->k,
+		.b = weight->data,
+		.b_step = kernels->panel,
+		.b_panel = plan->k * kernels->panel,
+		.y = y,
+		.y_step = plan->n,
+		.bias = plan->inputs_count > 1 ? cpu_address(run, &plan->inputs[1]) : NULL,
+		.bias_step = plan->axis,
+		.k = plan->k,
+		.n = plan->n,
+		.padded = true
+	};
+
+	for (uint64_t u = first; u < last; u++)
+	{
+		int64_t		m0 = (int64_t) (u / blocks) * BLOCK_ROWS;
+		int64_t		m1 = m0 + BLOCK_ROWS < rows ? m0 + BLOCK_ROWS : rows;
+		int64_t		p0 = (int64_t) (u % blocks) * BLOCK_PANELS;
+		int64_t		p1 = p0 + BLOCK_PANELS < weight->panels ? p0 + BLOCK_PANELS : weight->panels;
+		int64_t		n0 = p0 * kernels->panel;
+		int64_t		n1 = p1 * kernels->panel < plan->n ? p1 * kernels->panel : plan->n;
+
+		kernels->product(&product, m0, m1, p0, p1);
+		activate(plan, y, m0, m1, n0, n1);
+	}
+}
+
+#define INTEGER_PRODUCT(T, U) \
+	do { \
+		const T    *pa = (const T *) a; \
+		const T    *pb = (const T *) b; \
+		T		   *py = (T *) y; \
+		memset(py, 0, (size_t) (plan->m * plan->n) * sizeof(T)); \
+		for (int64_t m = 0; m < plan->m; m++) \
+			for (int64_t k = 0; k < plan->k; k++) \
+				for (int64_t n = 0; n < plan->n; n++) \
+					py[m * plan->n + n] = (T) ((U) py[m * plan->n + n] + \
+											   (U) pa[m * plan->k + k] * (U) pb[k * plan->n + n]); \
+	} while (0)
+
+/* loops: over items and leading dimensions, steps in elements of a and b. */
+void
+cpu_run_matmul(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t first,
+			   uint64_t last, int thread)
+{
+	const struct cpu_loops *loops = &plan->loops;
+	size_t		bytes = device_type_bytes(plan->type);
+	const uint8_t *x0 = cpu_address(run, &plan->inputs[0]);
+	const uint8_t *x1 = cpu_address(run, &plan->inputs[1]);
+	uint8_t    *y0 = cpu_address(run, &plan->output);
+
+	for (uint64_t u = first; u < last; u++)
+	{
+		uint64_t	rest = u;
+		int64_t		offsets[2] = {0, 0};
+		const uint8_t *a;
+		const uint8_t *b;
+		uint8_t    *y = y0 + u * (uint64_t) (plan->m * plan->n) * bytes;
+
+		for (int d = loops->rank - 1; d >= 0; d--)
+		{
+			uint64_t	index = d == 0 ? rest : rest % (uint64_t) loops->dims[d];
+
+			if (d > 0)
+				rest /= (uint64_t) loops->dims[d];
+			offsets[0] += (int64_t) index * loops->steps[0][d];
+			offsets[1] += (int64_t) index * loops->steps[1][d];
+		}
+		a = x0 + offsets[0] * (int64_t) bytes;
+		b = x1 + offsets[1] * (int64_t) bytes;
+		if (plan->kernels != NULL)
+		{
+			struct cpu_product product = {
+				.x = a,
+				.x_step = plan->k,
+				.b = b,
+				.b_step = plan->n,
+				.b_panel = plan->kernels->panel,
+				.y = y,
+				.y_step = plan->n,
+				.k = plan->k,
+				.n = plan->n
+			};
+
+			plan->kernels->product(&product, 0, plan->m, 0,
+								   (plan->n + plan->kernels->panel - 1) / plan->kernels->panel);
+		}
+		else if (plan->type == DEVICE_I32)
+			INTEGER_PRODUCT(int32_t, uint32_t);
+		else
+			INTEGER_PRODUCT(int64_t, uint64_t);
+	}
+}

@@ -1,0 +1,64 @@
+/*
+ * device.c
+ *	  The registry of devices: which of them a setting asks for.
+ */
+#include "device.h"
+
+#include <string.h>
+
+#include "../protocol/protocol.h"
+#include "status.h"
+
+/*
+ * "auto" is the CPU as long as no other device is built in.  The faults of a null device
+ * follow its name and a colon.
+ */
+struct device *
+device_open(const char *setting, const struct device_options *options, struct status *status)
+{
+	if (setting == NULL || setting[0] == '\0' || strcmp(setting, "auto") == 0 ||
+		strcmp(setting, "cpu") == 0)
+		return cpu_device_ops.open(options, status);
+	if (strcmp(setting, "null") == 0 || strncmp(setting, "null:", 5) == 0)
+	{
+		struct device_options faulty = *options;
+
+		if (setting[4] == ':')
+			faulty.faults = setting + 5;
+		return null_device_ops.open(&faulty, status);
+	}
+	status_set(status, INFER_ERROR_UNSUPPORTED, "unknown device \"%s\"", setting);
+	status_hint(status, "Set infer.device to \"auto\", \"cpu\" or \"null:FAULT,...\".");
+	return NULL;
+}
+
+/* Bytes of one element in a tensor; 0 for a type that does not exist. */
+size_t
+device_type_bytes(uint8_t type)
+{
+	switch (type)
+	{
+		case DEVICE_F32:
+		case DEVICE_I32:
+			return 4;
+		case DEVICE_F64:
+		case DEVICE_I64:
+			return 8;
+		case DEVICE_BOOL:
+			return 1;
+		case DEVICE_STRING:
+			return sizeof(struct device_text);
+	}
+	return 0;
+}
+
+/* Elements of one item. */
+int64_t
+device_item_elements(const struct device_tensor *tensor)
+{
+	int64_t		elements = 1;
+
+	for (int d = 0; d < tensor->rank; d++)
+		elements *= tensor->dims[d];
+	return elements;
+}
