@@ -1,0 +1,447 @@
+/*
+ * null_device.c
+ *	  The CPU device, with faults on demand: what tests of everything above it run on.
+ *
+ * A setting "null:FAULT,FAULT,…" (or "null" for none) names faults.  FAULT is one of
+ *
+ *	 delay=MS			each enqueue sleeps MS milliseconds first
+ *	 KIND=N				the N-th enqueue of the device (the first is 1) has the fault KIND
+ *	 KIND=N+			that one and all after it
+ *	 lost=N				always means lost=N+: a device that is gone stays so
+ *	 KIND_on=VALUE		an enqueue has the fault KIND if any element of a float32 binding of
+ *						its rows equals VALUE: a guilty row
+ *
+ * and KIND one of
+ *
+ *	 fail				the enqueue is refused with INFER_ERROR_DEVICE; the device goes on
+ *	 oom				refused with INFER_ERROR_MEMORY
+ *	 lost				refused with INFER_ERROR_DEVICE_LOST, DEVICE_LOST from poll and wait
+ *	 crash				the process gets SIGSEGV, with its default action
+ *	 hang				the enqueue never returns
+ *
+ * Enqueues are counted over all queues of the device.  Where there is no fault, results
+ * are those of the CPU device, bit for bit, and so is numerics_id.
+ */
+#include "device.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../protocol/protocol.h"
+#include "status.h"
+
+enum fault_kind
+{
+	FAULT_FAIL,
+	FAULT_OOM,
+	FAULT_LOST,
+	FAULT_CRASH,
+	FAULT_HANG,
+	FAULT_KINDS
+};
+
+static const char *const fault_names[FAULT_KINDS] = {
+	[FAULT_FAIL] = "fail", [FAULT_OOM] = "oom", [FAULT_LOST] = "lost", [FAULT_CRASH] = "crash",
+	[FAULT_HANG] = "hang"
+};
+
+struct fault
+{
+	uint64_t	at;					/* the enqueue that has it; 0: none */
+	bool		sticky;				/* and all after it */
+	bool		on;					/* rows that hold value have it */
+	float		value;
+};
+
+struct null_device
+{
+	struct device base;
+	struct device *cpu;				/* what computes */
+	struct fault faults[FAULT_KINDS];
+	uint64_t	delay_msec;
+	uint64_t	calls;				/* enqueues so far; atomic */
+	bool		lost;				/* atomic */
+};
+
+/* A program keeps which bindings are float32 by rows, and what the CPU made of it. */
+struct null_program
+{
+	struct device_program *cpu;
+	uint32_t	bindings_count;
+	int64_t		elements[];			/* of an item of each binding; 0: not to be looked at */
+};
+
+struct null_queue
+{
+	struct null_device *device;
+	struct device_queue *cpu;
+};
+
+static struct null_device *
+null_of(struct device *base)
+{
+	return (struct null_device *) base;
+}
+
+static const struct null_program *
+null_program_of(const struct device_program *program)
+{
+	return (const struct null_program *) program;
+}
+
+static struct null_queue *
+null_queue_of(struct device_queue *queue)
+{
+	return (struct null_queue *) queue;
+}
+
+/* ---- the setting ---- */
+
+static bool
+fault_unknown(const char *fault, struct status *status)
+{
+	status_set(status, INFER_ERROR_UNSUPPORTED, "unknown fault \"%s\" of the null device", fault);
+	status_hint(status, "Use delay=MS, or fail, oom, lost, crash or hang with =N, =N+ or _on=VALUE.");
+	return false;
+}
+
+static bool
+fault_parse(struct null_device *device, const char *fault, struct status *status)
+{
+	const char *equals = strchr(fault, '=');
+	size_t		length;
+	char	   *end;
+
+	if (equals == NULL || equals[1] == '\0')
+		return fault_unknown(fault, status);
+	length = (size_t) (equals - fault);
+	if (length == 5 && strncmp(fault, "delay", 5) == 0)
+	{
+		device->delay_msec = strtoull(equals + 1, &end, 10);
+		return *end == '\0' ? true : fault_unknown(fault, status);
+	}
+	for (int kind = 0; kind < FAULT_KINDS; kind++)
+	{
+		size_t		name = strlen(fault_names[kind]);
+		struct fault *f = &device->faults[kind];
+
+		if (strncmp(fault, fault_names[kind], name) != 0)
+			continue;
+		if (length == name + 3 && strncmp(fault + name, "_on", 3) == 0)
+		{
+			f->on = true;
+			f->value = strtof(equals + 1, &end);
+			return *end == '\0' ? true : fault_unknown(fault, status);
+		}
+		if (length != name)
+			continue;
+		f->at = strtoull(equals + 1, &end, 10);
+		f->sticky = *end == '+' || kind == FAULT_LOST;
+		if (*end == '+')
+			end++;
+		return *end == '\0' && f->at > 0 ? true : fault_unknown(fault, status);
+	}
+	return fault_unknown(fault, status);
+}
+
+static bool
+faults_parse(struct null_device *device, const char *faults, struct status *status)
+{
+	char		word[64];
+
+	while (faults != NULL && *faults != '\0')
+	{
+		size_t		length = strcspn(faults, ",");
+
+		if (length >= sizeof(word))
+			return fault_unknown(faults, status);
+		memcpy(word, faults, length);
+		word[length] = '\0';
+		if (!fault_parse(device, word, status))
+			return false;
+		faults += length + (faults[length] == ',');
+	}
+	return true;
+}
+
+static struct device *
+null_open(const struct device_options *options, struct status *status)
+{
+	struct null_device *device = calloc(1, sizeof(*device));
+
+	if (device == NULL)
+	{
+		status_set(status, INFER_ERROR_MEMORY, "out of memory: %zu bytes wanted", sizeof(*device));
+		return NULL;
+	}
+	device->base.ops = &null_device_ops;
+	if (!faults_parse(device, options->faults, status) ||
+		(device->cpu = cpu_device_ops.open(options, status)) == NULL)
+	{
+		free(device);
+		return NULL;
+	}
+	return &device->base;
+}
+
+static void
+null_close(struct device *base)
+{
+	cpu_device_ops.close(null_of(base)->cpu);
+	free(base);
+}
+
+static void
+null_info(struct device *base, struct device_info *info)
+{
+	cpu_device_ops.info(null_of(base)->cpu, info);
+	snprintf(info->kind, sizeof(info->kind), "null");
+	snprintf(info->name, sizeof(info->name), "null");
+}
+
+/* ---- what is the CPU's ---- */
+
+static uint32_t
+null_supports(struct device *base, const struct device_op *op, const struct device_tensor *tensors)
+{
+	return cpu_device_ops.supports(null_of(base)->cpu, op, tensors);
+}
+
+static uint64_t
+null_weight_size(struct device *base, const struct device_weight_desc *desc)
+{
+	return cpu_device_ops.weight_size(null_of(base)->cpu, desc);
+}
+
+static struct device_weight *
+null_weight_pack(struct device *base, const struct device_weight_desc *desc, struct status *status)
+{
+	return cpu_device_ops.weight_pack(null_of(base)->cpu, desc, status);
+}
+
+static void
+null_weight_free(struct device *base, struct device_weight *weight)
+{
+	cpu_device_ops.weight_free(null_of(base)->cpu, weight);
+}
+
+static void
+null_program_free(struct device *base, struct device_program *program)
+{
+	if (program == NULL)
+		return;
+	cpu_device_ops.program_free(null_of(base)->cpu, null_program_of(program)->cpu);
+	free(program);
+}
+
+static struct device_program *
+null_compile(struct device *base, const struct device_graph *graph, struct status *status)
+{
+	size_t		bytes = sizeof(struct null_program) + graph->bindings_count * sizeof(int64_t);
+	struct null_program *program = calloc(1, bytes);
+
+	if (program == NULL)
+	{
+		status_set(status, INFER_ERROR_MEMORY, "out of memory: %zu bytes wanted for a program", bytes);
+		return NULL;
+	}
+	program->bindings_count = graph->bindings_count;
+	program->cpu = cpu_device_ops.compile(null_of(base)->cpu, graph, status);
+	if (program->cpu == NULL)
+	{
+		free(program);
+		return NULL;
+	}
+
+	/* inputs only: what no op writes */
+	for (uint32_t t = 0; t < graph->tensors_count; t++)
+	{
+		const struct device_tensor *tensor = &graph->tensors[t];
+		bool		written = false;
+
+		for (uint32_t o = 0; o < graph->ops_count; o++)
+			written = written || graph->ops[o].output == (int32_t) t;
+		if (!written && tensor->constant == NULL && tensor->binding >= 0 &&
+			tensor->type == DEVICE_F32 && tensor->lead == DEVICE_LEAD_ROWS)
+			program->elements[tensor->binding] = device_item_elements(tensor);
+	}
+	return (struct device_program *) program;
+}
+
+static uint64_t
+null_arena_bytes(const struct device_program *program, const uint32_t items[DEVICE_LEADS])
+{
+	return cpu_device_ops.arena_bytes(null_program_of(program)->cpu, items);
+}
+
+static struct device_queue *
+null_queue_create(struct device *base, int priority, struct status *status)
+{
+	struct null_queue *queue = calloc(1, sizeof(*queue));
+
+	if (queue == NULL)
+	{
+		status_set(status, INFER_ERROR_MEMORY, "out of memory: %zu bytes wanted", sizeof(*queue));
+		return NULL;
+	}
+	queue->device = null_of(base);
+	queue->cpu = cpu_device_ops.queue_create(queue->device->cpu, priority, status);
+	if (queue->cpu == NULL)
+	{
+		free(queue);
+		return NULL;
+	}
+	return (struct device_queue *) queue;
+}
+
+static void
+null_queue_free(struct device_queue *queue)
+{
+	if (queue == NULL)
+		return;
+	cpu_device_ops.queue_free(null_queue_of(queue)->cpu);
+	free(queue);
+}
+
+/* ---- faults ---- */
+
+static bool
+rows_hold(const struct null_program *program, const struct device_batch *batch, void *const *bindings,
+		  float value)
+{
+	for (uint32_t b = 0; b < program->bindings_count; b++)
+	{
+		const float *x = bindings[b];
+		int64_t		count = program->elements[b] * (int64_t) batch->items[DEVICE_LEAD_ROWS];
+
+		for (int64_t i = 0; i < count; i++)
+			if (x[i] == value)
+				return true;
+	}
+	return false;
+}
+
+static void
+sleep_msec(uint64_t msec)
+{
+	struct timespec left = {(time_t) (msec / 1000), (long) (msec % 1000) * 1000000};
+
+	while (nanosleep(&left, &left) != 0 && errno == EINTR)
+		;
+}
+
+/* Has the fault: false and a status, or does not return. */
+static bool
+fault_happens(struct null_device *device, enum fault_kind kind, struct status *status)
+{
+	switch (kind)
+	{
+		case FAULT_FAIL:
+			return status_set(status, INFER_ERROR_DEVICE, "the null device failed on demand");
+		case FAULT_OOM:
+			return status_set(status, INFER_ERROR_MEMORY,
+							  "the null device is out of memory on demand: 1 bytes wanted");
+		case FAULT_LOST:
+			__atomic_store_n(&device->lost, true, __ATOMIC_RELEASE);
+			return status_set(status, INFER_ERROR_DEVICE_LOST, "the null device was lost on demand");
+		case FAULT_CRASH:
+			signal(SIGSEGV, SIG_DFL);
+			raise(SIGSEGV);
+			_exit(1);
+		case FAULT_HANG:
+			for (;;)
+				sleep_msec(1000);
+		case FAULT_KINDS:
+			break;
+	}
+	return true;
+}
+
+static uint64_t
+null_enqueue(struct device_queue *base, struct device_program *base_program, uint32_t first,
+			 uint32_t last, const struct device_batch *batch, void *const *bindings, void *arena,
+			 struct status *status)
+{
+	struct null_queue *queue = null_queue_of(base);
+	struct null_device *device = queue->device;
+	const struct null_program *program = null_program_of(base_program);
+	uint64_t	call = __atomic_add_fetch(&device->calls, 1, __ATOMIC_RELAXED);
+
+	if (device->delay_msec > 0)
+		sleep_msec(device->delay_msec);
+	for (int kind = 0; kind < FAULT_KINDS; kind++)
+	{
+		const struct fault *f = &device->faults[kind];
+		bool		now = f->at != 0 && (f->sticky ? call >= f->at : call == f->at);
+
+		if (!now && f->on)
+			now = rows_hold(program, batch, bindings, f->value);
+		if (now && !fault_happens(device, kind, status))
+			return 0;
+	}
+	return cpu_device_ops.enqueue(queue->cpu, program->cpu, first, last, batch, bindings, arena, status);
+}
+
+static enum device_state
+null_poll(struct device_queue *queue, uint64_t ticket, struct status *status)
+{
+	if (__atomic_load_n(&null_queue_of(queue)->device->lost, __ATOMIC_ACQUIRE))
+	{
+		status_set(status, INFER_ERROR_DEVICE_LOST, "the null device was lost on demand");
+		return DEVICE_LOST;
+	}
+	return cpu_device_ops.poll(null_queue_of(queue)->cpu, ticket, status);
+}
+
+static enum device_state
+null_wait(struct device_queue *queue, uint64_t ticket, uint64_t usec, struct status *status)
+{
+	return null_poll(queue, ticket, status);
+}
+
+static void
+null_cancel(struct device_queue *queue, uint64_t ticket)
+{
+	cpu_device_ops.cancel(null_queue_of(queue)->cpu, ticket);
+}
+
+static uint64_t
+null_estimate_nsec(struct device *base, const struct device_program *program,
+				   const uint32_t items[DEVICE_LEADS])
+{
+	return null_of(base)->delay_msec * 1000000u +
+		cpu_device_ops.estimate_nsec(null_of(base)->cpu, null_program_of(program)->cpu, items);
+}
+
+static uint64_t
+null_elapsed_nsec(struct device_queue *queue, uint64_t ticket)
+{
+	return cpu_device_ops.elapsed_nsec(null_queue_of(queue)->cpu, ticket);
+}
+
+const struct device_ops null_device_ops = {
+	.kind = "null",
+	.open = null_open,
+	.close = null_close,
+	.info = null_info,
+	.supports = null_supports,
+	.weight_size = null_weight_size,
+	.weight_pack = null_weight_pack,
+	.weight_free = null_weight_free,
+	.compile = null_compile,
+	.program_free = null_program_free,
+	.arena_bytes = null_arena_bytes,
+	.queue_create = null_queue_create,
+	.queue_free = null_queue_free,
+	.enqueue = null_enqueue,
+	.poll = null_poll,
+	.wait = null_wait,
+	.cancel = null_cancel,
+	.estimate_nsec = null_estimate_nsec,
+	.elapsed_nsec = null_elapsed_nsec
+};
