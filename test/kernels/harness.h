@@ -1,0 +1,162 @@
+/*
+ * harness.h
+ *	  Graphs of one primitive for the tests of a device: built tensor by tensor, run on any
+ *	  number of rows.
+ *
+ * Nouns
+ *	case		a graph of one op; its inputs are bindings 0 … n − 1, its output binding n
+ *	rows		how many items a run has; inputs of lead NONE have one
+ */
+#ifndef TEST_KERNELS_HARNESS_H
+#define TEST_KERNELS_HARNESS_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/device.h"
+#include "engine/status.h"
+
+#define CASE_INPUTS	4
+
+struct op_case
+{
+	struct device_op op;
+	struct device_tensor tensors[CASE_INPUTS + 1];	/* the output last: tensors[inputs] */
+	int32_t		inputs[CASE_INPUTS];
+	uint32_t	inputs_count;
+	struct device_weight_desc weight;	/* data NULL: none */
+
+	/* made by case_compile */
+	struct device *device;
+	struct device_weight *packed;
+	struct device_program *program;
+	struct device_queue *queue;
+};
+
+static inline void
+case_fail(const char *what, const struct status *status)
+{
+	fprintf(stderr, "%s: %s\n", what, status->message);
+	exit(2);
+}
+
+static inline struct device_tensor
+case_tensor(uint8_t type, uint8_t lead, int rank, const int64_t *dims)
+{
+	struct device_tensor tensor = {.type = type, .lead = lead, .rank = (uint8_t) rank, .binding = -1};
+
+	for (int d = 0; d < rank; d++)
+		tensor.dims[d] = dims[d];
+	return tensor;
+}
+
+static inline struct device *
+case_device(const char *setting, const char *arch, int threads)
+{
+	struct device_options options = {.threads = threads, .arch = arch};
+	struct status status;
+	struct device *device;
+
+	status_clear(&status);
+	device = device_open(setting, &options, &status);
+	if (device == NULL)
+		case_fail("device_open", &status);
+	return device;
+}
+
+/* false if the device does not support the op. */
+static inline bool
+case_compile(struct op_case *c, struct device *device)
+{
+	struct device_graph graph = {0};
+	struct status status;
+
+	status_clear(&status);
+	c->device = device;
+	c->packed = NULL;
+	c->program = NULL;
+	c->queue = NULL;
+	for (uint32_t i = 0; i <= c->inputs_count; i++)
+		c->tensors[i].binding = (int32_t) i;
+	for (uint32_t i = 0; i < c->inputs_count; i++)
+		c->inputs[i] = (int32_t) i;
+	c->op.inputs = c->inputs;
+	c->op.inputs_count = c->inputs_count;
+	c->op.output = (int32_t) c->inputs_count;
+	c->op.weight = -1;
+	c->op.node = -1;
+	if (c->weight.data != NULL)
+	{
+		c->op.weight = 0;
+		c->packed = device->ops->weight_pack(device, &c->weight, &status);
+		if (c->packed == NULL)
+			case_fail("weight_pack", &status);
+	}
+	if (device->ops->supports(device, &c->op, c->tensors) == 0)
+		return false;
+	graph.tensors_count = c->inputs_count + 1;
+	graph.tensors = c->tensors;
+	graph.ops_count = 1;
+	graph.ops = &c->op;
+	graph.weights_count = c->packed != NULL;
+	graph.weights = &c->packed;
+	graph.bindings_count = c->inputs_count + 1;
+	c->program = device->ops->compile(device, &graph, &status);
+	if (c->program == NULL)
+		case_fail("compile", &status);
+	c->queue = device->ops->queue_create(device, 0, &status);
+	return true;
+}
+
+static inline void
+case_free(struct op_case *c)
+{
+	if (c->program != NULL)
+		c->device->ops->program_free(c->device, c->program);
+	if (c->packed != NULL)
+		c->device->ops->weight_free(c->device, c->packed);
+	if (c->queue != NULL)
+		c->device->ops->queue_free(c->queue);
+}
+
+static inline void *
+case_alloc(size_t bytes)
+{
+	void	   *memory = NULL;
+
+	if (posix_memalign(&memory, DEVICE_ALIGN, bytes + DEVICE_ALIGN) != 0)
+		abort();
+	memset(memory, 0, bytes + DEVICE_ALIGN);
+	return memory;
+}
+
+static inline size_t
+case_bytes(const struct device_tensor *tensor, uint32_t rows)
+{
+	return (size_t) device_item_elements(tensor) * device_type_bytes(tensor->type) *
+		(tensor->lead == DEVICE_LEAD_NONE ? 1 : rows);
+}
+
+/* bindings: the inputs and the output; row_error may be NULL.  The arena is kept until exit. */
+static inline bool
+case_run(struct op_case *c, uint32_t rows, void *const *bindings, uint32_t *row_error,
+		 struct status *status)
+{
+	static void *arena;
+	static uint64_t arena_bytes;
+	struct device_batch batch = {.items = {1, rows}, .row_error = row_error};
+	uint64_t	bytes = c->device->ops->arena_bytes(c->program, batch.items);
+	uint64_t	ticket;
+
+	if (arena == NULL || bytes > arena_bytes)
+	{
+		free(arena);
+		arena = case_alloc(bytes);
+		arena_bytes = bytes;
+	}
+	ticket = c->device->ops->enqueue(c->queue, c->program, 0, UINT32_MAX, &batch, bindings, arena, status);
+	return ticket != 0 && c->device->ops->wait(c->queue, ticket, 5000000, status) == DEVICE_DONE;
+}
+
+#endif							/* TEST_KERNELS_HARNESS_H */
