@@ -1,0 +1,137 @@
+/*
+ * fold.c
+ *	  Ops on constants, computed while the graph is built, by the device that will run the
+ *	  rest: so a constant has the bits that the same op gives at run time.
+ *
+ * A fold is a program of one op without rows, run once.
+ */
+#include "graph_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../protocol/protocol.h"
+
+#define FOLD_WAIT_USEC	(10 * 1000 * 1000)
+
+static void
+fold_tensor(struct device_tensor *tensor, uint8_t type, int rank, const int64_t *dims)
+{
+	memset(tensor, 0, sizeof(*tensor));
+	tensor->type = type;
+	tensor->lead = DEVICE_LEAD_NONE;
+	tensor->rank = (uint8_t) rank;
+	if (rank > 0)
+		memcpy(tensor->dims, dims, rank * sizeof(*dims));
+	tensor->binding = -1;
+}
+
+/* The texts' bytes go into the pool: those that a cast made end with its run. */
+static bool
+fold_texts_keep(struct graph *graph, struct device_text *texts, int64_t count)
+{
+	for (int64_t i = 0; i < count; i++)
+	{
+		texts[i].data = graph_pool_text(graph->memory, texts[i].data, texts[i].length);
+		if (texts[i].data == NULL)
+			return false;
+	}
+	return true;
+}
+
+static bool
+fold_run(struct graph *graph, struct device_program *program, void *result)
+{
+	const struct device_ops *ops = graph->device->ops;
+	uint32_t	row_error[1] = {0};
+	const char *row_message[1] = {NULL};
+	uint32_t	items[DEVICE_LEADS] = {[DEVICE_LEAD_NONE] = 1, [DEVICE_LEAD_ROWS] = 1};
+	struct device_batch batch = {.row_error = row_error, .row_message = row_message};
+	void	   *bindings[1] = {result};
+	void	   *arena = graph_block(graph->memory, ops->arena_bytes(program, items));
+	enum device_state state = DEVICE_PENDING;
+	uint64_t	ticket;
+
+	if (arena == NULL)
+		return false;
+	memcpy(batch.items, items, sizeof(items));
+	ticket = ops->enqueue(graph->queue, program, 0, UINT32_MAX, &batch, bindings, arena, graph->status);
+	if (ticket != 0)
+		while (state == DEVICE_PENDING)
+			state = ops->wait(graph->queue, ticket, FOLD_WAIT_USEC, graph->status);
+	graph_block_free(graph->memory, arena);
+	if (ticket == 0 || state != DEVICE_DONE)
+		return status_set(graph->status, INFER_ERROR_DEVICE, "the device failed on a constant of the graph");
+	if (row_error[0] != 0)
+		return graph_malformed(graph, graph->node, "cannot be computed on its constants: %s",
+							   row_message[0] == NULL ? "no reason given" : row_message[0]);
+	return true;
+}
+
+int32_t
+graph_fold(struct graph *graph, const struct device_op *op, uint8_t type, int rank, const int64_t *dims)
+{
+	const struct device_ops *ops = graph->device->ops;
+	struct device_tensor *tensors = calloc(op->inputs_count + 1, sizeof(*tensors));
+	int32_t    *inputs = calloc(op->inputs_count + 1, sizeof(*inputs));
+	struct device_op folded = *op;
+	struct device_graph one = {
+		.tensors_count = op->inputs_count + 1, .ops_count = 1, .bindings_count = 1,
+		.tensors = tensors, .ops = &folded
+	};
+	struct device_program *program = NULL;
+	void	   *result;
+	int32_t		value = GRAPH_FAILED;
+
+	if (tensors == NULL || inputs == NULL)
+	{
+		status_set(graph->status, INFER_ERROR_MEMORY, "out of memory while a constant was computed");
+		goto done;
+	}
+	for (uint32_t i = 0; i < op->inputs_count; i++)
+	{
+		const struct graph_value *input;
+		const void *data;
+
+		inputs[i] = -1;
+		fold_tensor(&tensors[i], DEVICE_F32, 0, NULL);
+		if (op->inputs[i] < 0)
+			continue;
+		data = graph_data(graph, op->inputs[i]);
+		if (data == NULL)
+			goto done;
+		input = graph_value(graph, op->inputs[i]);
+		fold_tensor(&tensors[i], input->type, input->rank, input->dims);
+		tensors[i].constant = data;
+		inputs[i] = (int32_t) i;
+	}
+	fold_tensor(&tensors[op->inputs_count], type, rank, dims);
+	tensors[op->inputs_count].binding = 0;
+	folded.inputs = inputs;
+	folded.output = (int32_t) op->inputs_count;
+	folded.weight = -1;
+	if (ops->supports(graph->device, &folded, tensors) == 0)
+	{
+		graph_unsupported(graph, graph->node, "needs %s%s%s on constants, which the device does not compute",
+						  graph_op_name(op), graph_function_name(op)[0] == '\0' ? "" : " ",
+						  graph_function_name(op));
+		goto done;
+	}
+	program = ops->compile(graph->device, &one, graph->status);
+	if (program == NULL)
+		goto done;
+	value = graph_constant_make(graph, type, rank, dims, &result);
+	if (value >= 0 && !fold_run(graph, program, result))
+		value = GRAPH_FAILED;
+	if (value >= 0 && type == DEVICE_STRING &&
+		!fold_texts_keep(graph, result, graph_value(graph, value)->elements))
+		value = GRAPH_FAILED;
+	graph->folded++;
+
+done:
+	if (program != NULL)
+		ops->program_free(graph->device, program);
+	free(tensors);
+	free(inputs);
+	return value;
+}

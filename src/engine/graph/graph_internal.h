@@ -1,0 +1,27 @@
+/*
+ * graph_internal.h
+ *	  What the stages of the graph share and operators do not need.
+ */
+#ifndef ENGINE_GRAPH_INTERNAL_H
+#define ENGINE_GRAPH_INTERNAL_H
+
+#include "graph.h"
+
+/* A computed value (rows) or an empty constant that the caller fills at once. */
+extern int32_t graph_value_new(struct graph *graph, uint8_t type, int rank, const int64_t *dims, bool rows);
+
+/* A constant whose elements stay in the file until they are needed. */
+extern int32_t graph_constant_tensor(struct graph *graph, const struct onnx_tensor *tensor);
+
+/* Computes an op on constants now, on the device; the constant it gives. */
+extern int32_t graph_fold(struct graph *graph, const struct device_op *op, uint8_t type, int rank,
+						  const int64_t *dims);
+
+/* "add", "sigmoid", "relu" …: what the user sees of an op. */
+extern const char *graph_op_name(const struct device_op *op);
+extern const char *graph_function_name(const struct device_op *op);		/* "" if it has none */
+
+/* "node 3 (Gemm \"dense_1\")" into text. */
+extern const char *graph_node_label(const struct graph *graph, int32_t node, char *text, size_t size);
+
+#endif							/* ENGINE_GRAPH_INTERNAL_H */

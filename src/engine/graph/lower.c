@@ -1,0 +1,365 @@
+/*
+ * lower.c
+ *	  From nodes to ops: the model's inputs and constants become values, each node's operator
+ *	  lowers it, and what an operator did not look at is refused.
+ */
+#include "graph_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../protocol/protocol.h"
+
+void
+graph_init(struct graph *graph, struct graph_memory *memory, const struct onnx_model *model,
+		   struct device *device, struct status *status)
+{
+	memset(graph, 0, sizeof(*graph));
+	graph->memory = memory;
+	graph->status = status;
+	graph->model = model;
+	graph->device = device;
+}
+
+/* ---- operators that are missing ---- */
+
+struct missing
+{
+	char		text[2][STATUS_TEXT_MAX - 128];	/* the message's list, and what did not fit */
+	size_t		used[2];
+	uint32_t	count;
+	uint32_t	omitted;
+};
+
+static void
+missing_add(struct missing *missing, const struct onnx_node *node, bool name_known)
+{
+	char		entry[512];
+	int			part;
+	size_t		length;
+
+	snprintf(entry, sizeof(entry), "%.200s (%.200s %u%s)", node->op,
+			 node->domain[0] == '\0' ? "ai.onnx" : node->domain, node->version,
+			 name_known ? ", a version that is not supported" : "");
+	length = strlen(entry);
+	missing->count++;
+	for (part = 0; part < 2; part++)
+		if (missing->used[part] + length + 3 < sizeof(missing->text[part]) &&
+			(part == 1 || missing->used[1] == 0))
+			break;
+	if (part == 2)
+	{
+		missing->omitted++;
+		return;
+	}
+	missing->used[part] += (size_t) snprintf(missing->text[part] + missing->used[part],
+											 sizeof(missing->text[part]) - missing->used[part],
+											 "%s%s", missing->used[part] == 0 ? "" : ", ", entry);
+}
+
+static bool
+same_operator(const struct onnx_node *a, const struct onnx_node *b)
+{
+	return strcmp(a->op, b->op) == 0 && strcmp(a->domain, b->domain) == 0;
+}
+
+/* One error that names every operator that the model needs and nobody has written. */
+static bool
+check_operators(struct graph *graph)
+{
+	const struct onnx_model *model = graph->model;
+	const struct onnx_node **seen = graph_pool(graph->memory, model->nodes_count, sizeof(*seen));
+	uint32_t	seen_count = 0;
+	struct missing missing = {0};
+
+	if (seen == NULL)
+		return false;
+	for (uint32_t i = 0; i < model->nodes_count; i++)
+	{
+		const struct onnx_node *node = &model->nodes[i];
+		bool		name_known;
+		uint32_t	j = 0;
+
+		if (graph_operator_find(node, &name_known) != NULL)
+			continue;
+		while (j < seen_count && !same_operator(seen[j], node))
+			j++;
+		if (j < seen_count)
+			continue;
+		if (seen_count < 1000)		/* more cannot be shown, and need not be told apart */
+			seen[seen_count++] = node;
+		missing_add(&missing, node, name_known);
+	}
+	if (missing.count == 0)
+		return true;
+	status_set(graph->status, INFER_ERROR_UNSUPPORTED, "the model uses %s not supported: %s",
+			   missing.count == 1 ? "an operator that is" : "operators that are", missing.text[0]);
+	if (missing.omitted > 0)
+		status_detail(graph->status, "Further: %s, and %u more.", missing.text[1], missing.omitted);
+	else if (missing.used[1] > 0)
+		status_detail(graph->status, "Further: %s.", missing.text[1]);
+	return false;
+}
+
+/* ---- inputs and constants ---- */
+
+/* The size that a dimension other than the batch has. */
+static bool
+dim_resolve(struct graph *graph, const struct onnx_value *input, int axis, int64_t *size)
+{
+	const struct onnx_dim *dim = &input->dims[axis];
+	const char *name = graph->model->names[input->name];
+
+	if (dim->value >= 0)
+	{
+		*size = dim->value;
+		return true;
+	}
+	for (uint32_t i = 0; i < graph->dims_count; i++)
+		if (dim->symbol[0] != '\0' && strcmp(graph->dims[i].symbol, dim->symbol) == 0)
+		{
+			graph->dims[i].used = true;
+			*size = graph->dims[i].value;
+			return true;
+		}
+	if (dim->symbol[0] == '\0')
+	{
+		status_set(graph->status, INFER_ERROR_UNSUPPORTED,
+				   "dimension %d of the input \"%s\" has neither a size nor a name", axis, name);
+		status_hint(graph->status, "Export the model with a fixed size for this dimension.");
+	}
+	else
+	{
+		status_set(graph->status, INFER_ERROR_UNSUPPORTED,
+				   "dimension %d of the input \"%s\" varies (\"%s\")", axis, name, dim->symbol);
+		status_hint(graph->status, "Fix it with the option {\"dims\": {\"%s\": SIZE}}.", dim->symbol);
+	}
+	return false;
+}
+
+static bool
+dim_has_option(struct graph *graph, const struct onnx_dim *dim)
+{
+	for (uint32_t i = 0; i < graph->dims_count; i++)
+		if (dim->symbol[0] != '\0' && strcmp(graph->dims[i].symbol, dim->symbol) == 0)
+			return true;
+	return false;
+}
+
+static bool
+input_value(struct graph *graph, const struct onnx_value *input, struct graph_input *out)
+{
+	const char *name = graph->model->names[input->name];
+	int64_t		dims[DEVICE_RANK_MAX];
+
+	if (input->kind != ONNX_VALUE_TENSOR || input->type == 0)
+		return status_set(graph->status, INFER_ERROR_UNSUPPORTED,
+						  "the input \"%s\" is not a tensor of a known type", name);
+	if (!input->has_shape)
+	{
+		status_set(graph->status, INFER_ERROR_UNSUPPORTED, "the input \"%s\" has no shape", name);
+		status_hint(graph->status, "Export the model with the shapes of its inputs.");
+		return false;
+	}
+	if (strlen(name) >= INFER_NAME_MAX)
+		return status_set(graph->status, INFER_ERROR_UNSUPPORTED,
+						  "an input's name is longer than %d bytes", INFER_NAME_MAX - 1);
+	for (int i = 0; i < input->rank; i++)
+	{
+		const struct onnx_dim *dim = &input->dims[i];
+
+		if (i == 0 && dim->value < 0 && !dim_has_option(graph, dim))
+		{
+			out->batch = true;		/* what a model means is its result at batch 1 */
+			dims[0] = 1;
+			continue;
+		}
+		if (!dim_resolve(graph, input, i, &dims[i]))
+			return false;
+		if (i == 0 && dim->value == 1)
+			out->batch = out->fixed = true;
+	}
+	out->value = graph_value_new(graph, input->type, input->rank, dims, true);
+	if (out->value < 0)
+		return false;
+	graph_value(graph, out->value)->name = name;
+	graph->by_name[input->name] = out->value;
+	return true;
+}
+
+static bool
+lower_inputs(struct graph *graph)
+{
+	const struct onnx_model *model = graph->model;
+
+	graph->inputs = graph_pool(graph->memory, model->inputs_count, sizeof(*graph->inputs));
+	if (graph->inputs == NULL)
+		return false;
+	for (uint32_t i = 0; i < model->inputs_count; i++)
+	{
+		if (!input_value(graph, &model->inputs[i], &graph->inputs[i]))
+			return false;
+		graph->row_by_row = graph->row_by_row || graph->inputs[i].fixed || !graph->inputs[i].batch;
+		graph->inputs_count++;
+	}
+	for (uint32_t i = 0; i < graph->dims_count; i++)
+		if (!graph->dims[i].used)
+			return status_set(graph->status, INFER_ERROR_UNSUPPORTED,
+							  "the option dims names \"%s\", and no input has a dimension of that name",
+							  graph->dims[i].symbol);
+	return true;
+}
+
+static bool
+lower_constants(struct graph *graph)
+{
+	const struct onnx_model *model = graph->model;
+
+	for (uint32_t i = 0; i < model->tensors_count; i++)
+	{
+		int32_t		value = graph_constant_tensor(graph, &model->tensors[i]);
+
+		if (value < 0)
+			return false;
+		graph_value(graph, value)->name = model->names[model->tensors_names[i]];
+		graph->by_name[model->tensors_names[i]] = value;
+	}
+	return true;
+}
+
+/* ---- nodes ---- */
+
+static bool
+check_attributes(struct graph *graph, const struct onnx_node *node)
+{
+	for (uint32_t i = 0; i < node->attributes_count; i++)
+		if ((graph->attributes_read >> i & 1) == 0)
+			return graph_unsupported(graph, node, "has the attribute \"%s\", which is not supported in version %u",
+									 node->attributes[i].name, node->version);
+	return true;
+}
+
+static bool
+lower_node(struct graph *graph, const struct onnx_node *node)
+{
+	bool		name_known;
+	const struct graph_operator *op = graph_operator_find(node, &name_known);
+	bool		fine;
+
+	graph->node = node;
+	graph->attributes_read = 0;
+	fine = op->lower(graph, node);
+	if (!fine && graph->status->error == 0)
+		status_set(graph->status, INFER_ERROR_INTERNAL, "operator %s failed and did not say why", node->op);
+	fine = fine && graph->status->error == 0 && check_attributes(graph, node);
+	graph->node = NULL;
+	return fine;
+}
+
+static bool
+lower_outputs(struct graph *graph)
+{
+	const struct onnx_model *model = graph->model;
+
+	graph->outputs = graph_pool(graph->memory, model->outputs_count, sizeof(*graph->outputs));
+	if (graph->outputs == NULL)
+		return false;
+	for (uint32_t i = 0; i < model->outputs_count; i++)
+	{
+		const struct onnx_value *output = &model->outputs[i];
+		const char *name = model->names[output->name];
+		int32_t		value = graph->by_name[output->name];
+
+		if (value < 0)
+			return status_set(graph->status, INFER_ERROR_MODEL,
+							  "the output \"%s\" is not given by the operator that should", name);
+		if (strlen(name) >= INFER_NAME_MAX)
+			return status_set(graph->status, INFER_ERROR_UNSUPPORTED,
+							  "an output's name is longer than %d bytes", INFER_NAME_MAX - 1);
+		if (output->kind == ONNX_VALUE_TENSOR && output->type != 0 &&
+			output->type != graph_value(graph, value)->type)
+			return status_set(graph->status, INFER_ERROR_MODEL,
+							  "the output \"%s\" is declared as %s and computed as %s", name,
+							  infer_type_name(output->type),
+							  infer_type_name(graph_value(graph, value)->type));
+		graph->outputs[graph->outputs_count++] = value;
+	}
+	return true;
+}
+
+bool
+graph_lower(struct graph *graph)
+{
+	const struct onnx_model *model = graph->model;
+
+	if (!check_operators(graph))
+		return false;
+	graph->by_name = graph_pool(graph->memory, model->names_count, sizeof(*graph->by_name));
+	graph->queue = graph->device->ops->queue_create(graph->device, 0, graph->status);
+	if (graph->by_name == NULL || graph->queue == NULL)
+		return false;
+	for (uint32_t i = 0; i < model->names_count; i++)
+		graph->by_name[i] = GRAPH_ABSENT;
+	if (!lower_inputs(graph) || !lower_constants(graph))
+		return false;
+	for (uint32_t i = 0; i < model->nodes_count; i++)
+		if (!lower_node(graph, &model->nodes[i]))
+			return false;
+	return lower_outputs(graph);
+}
+
+/* ---- missing values ---- */
+
+/*
+ * A name may carry a missing value if every node that takes it either knows what to do
+ * with one or hands it on to such nodes only, and if it is no output.
+ */
+static bool
+node_accepts_missing(const struct onnx_node *node, const bool *accepts)
+{
+	bool		name_known;
+	const struct graph_operator *op = graph_operator_find(node, &name_known);
+
+	if (op == NULL || op->missing == GRAPH_MISSING_COMPUTES)
+		return false;
+	if (op->missing == GRAPH_MISSING_TAKES)
+		return true;
+	for (uint32_t i = 0; i < node->outputs_count; i++)
+		if (node->outputs[i] >= 0 && !accepts[node->outputs[i]])
+			return false;
+	return true;
+}
+
+void
+graph_missing_inputs(struct graph *graph)
+{
+	const struct onnx_model *model = graph->model;
+	bool	   *accepts = graph_pool(graph->memory, model->names_count, sizeof(*accepts));
+	bool	   *taken = graph_pool(graph->memory, model->names_count, sizeof(*taken));
+
+	if (accepts == NULL || taken == NULL)
+		return;
+	for (uint32_t i = 0; i < model->names_count; i++)
+		accepts[i] = true;
+	for (uint32_t i = 0; i < model->outputs_count; i++)
+		accepts[model->outputs[i].name] = false;
+	for (uint32_t i = model->nodes_count; i-- > 0;)		/* users come before makers */
+	{
+		const struct onnx_node *node = &model->nodes[i];
+		bool		fine = node_accepts_missing(node, accepts);
+
+		for (uint32_t j = 0; j < node->inputs_count; j++)
+			if (node->inputs[j] >= 0)
+			{
+				taken[node->inputs[j]] = true;
+				accepts[node->inputs[j]] = accepts[node->inputs[j]] && fine;
+			}
+	}
+	for (uint32_t i = 0; i < graph->inputs_count; i++)
+	{
+		int32_t		name = model->inputs[i].name;
+
+		graph->inputs[i].missing = taken[name] && accepts[name];
+	}
+}
