@@ -42,6 +42,16 @@ typedef struct InferModel
 	uint32		classes_count;		/* likewise labels */
 	char	  **classes;
 	uint64		generation;			/* changes whenever the backend-wide cache was flushed */
+
+	/* the row of infer.model_version that this was read from; for infer_model_current */
+	TransactionId row_xmin;			/* who wrote it */
+	bool		row_settled;		/* every snapshot of this session sees it */
+	bool		row_exact;			/* only snapshots equal to the next five are known to */
+	TransactionId snapshot_xmin;
+	TransactionId snapshot_xmax;
+	uint32		snapshot_xcnt;
+	int32		snapshot_subxcnt;
+	CommandId	snapshot_curcid;
 } InferModel;
 
 /*
@@ -62,7 +72,17 @@ extern void infer_model_check_usage(const InferModel *model);
  */
 extern void infer_model_materialise(const InferModel *model);
 
-/* Open the files of a version stored by reference: names and descriptors for LOAD. */
+/*
+ * Open the files of a version stored by reference: names, sizes and descriptors for LOAD;
+ * returns how many.  Close each with CloseTransientFile (an abort closes them too).
+ * Errors: 42501 where the model's owner lost pg_read_server_files, and those of files.
+ */
 extern int	infer_model_open_reference(const InferModel *model, char **names, uint64 *sizes, int *fds, int max);
+
+/*
+ * Every version of every model that the current user may see, by name and version; made
+ * in the current memory context.
+ */
+extern InferModel **infer_model_list(int *count);
 
 #endif							/* INFER_CATALOG_H */

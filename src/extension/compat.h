@@ -32,4 +32,17 @@ CppConcat(pg_finfo_, funcname) (void) \
 extern int	no_such_variable
 #endif
 
+/* 16: one function checks privileges of every kind of object (c727f511bd7, afbfc02983f) */
+#if PG_VERSION_NUM >= 160000
+#define infer_server_aclcheck(oid, role, mode) object_aclcheck(ForeignServerRelationId, oid, role, mode)
+#define infer_wrapper_aclcheck(oid, role, mode) object_aclcheck(ForeignDataWrapperRelationId, oid, role, mode)
+#define infer_server_ownercheck(oid, role) object_ownercheck(ForeignServerRelationId, oid, role)
+#define infer_database_ownercheck(oid, role) object_ownercheck(DatabaseRelationId, oid, role)
+#else
+#define infer_server_aclcheck(oid, role, mode) pg_foreign_server_aclcheck(oid, role, mode)
+#define infer_wrapper_aclcheck(oid, role, mode) pg_foreign_data_wrapper_aclcheck(oid, role, mode)
+#define infer_server_ownercheck(oid, role) pg_foreign_server_ownercheck(oid, role)
+#define infer_database_ownercheck(oid, role) pg_database_ownercheck(oid, role)
+#endif
+
 #endif							/* INFER_COMPAT_H */
