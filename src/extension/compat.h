@@ -45,4 +45,21 @@ extern int	no_such_variable
 #define infer_database_ownercheck(oid, role) pg_database_ownercheck(oid, role)
 #endif
 
+/*
+ * 17: a WaitEventSet belongs to a resource owner instead of a memory context
+ * (50c67c2019a).  Ours last as long as the session.
+ */
+#if PG_VERSION_NUM >= 170000
+#define infer_create_wait_event_set(events) CreateWaitEventSet(NULL, (events))
+#else
+#define infer_create_wait_event_set(events) CreateWaitEventSet(TopMemoryContext, (events))
+#endif
+
+/* 17: extensions name their wait events (c9af0546530) */
+#if PG_VERSION_NUM >= 170000
+#define infer_wait_event_new(name) WaitEventExtensionNew(name)
+#else
+#define infer_wait_event_new(name) PG_WAIT_EXTENSION
+#endif
+
 #endif							/* INFER_COMPAT_H */

@@ -1,0 +1,184 @@
+/*
+ * internal.h
+ *	  What the files of the client share; nobody else includes it.
+ *
+ * Nouns
+ *	connection	the socket to one engine process; its number tells it from earlier ones
+ *	region		a memfd mapped here, named by its slot; opened on one connection at a time
+ *	deadline	CLOCK_MONOTONIC nsec, 0 none
+ *	ask			a frame that is answered by a frame with the same request number
+ *
+ * Files
+ *	connection.c	the socket: connect, frames in and out, the one place that sleeps
+ *	region.c		memfds and slots
+ *	call.c			filling, sending, waiting, reading: client.h's calls
+ *	recover.c		what an engine's death means to a call
+ *	guilty.c		which models are disabled, in shared memory
+ *	ask.c			load, unload, stats
+ *	errors.c		the engine's errors as SQL errors
+ *
+ * Invariants
+ *	- Any sleep may be left by longjmp.  What must not be left half done is either undone
+ *	  by a reset callback or noticed at the next use (connection.sending).
+ *	- Reset callbacks only post frames and change flags: they never sleep, raise or allocate.
+ */
+#ifndef INFER_CLIENT_INTERNAL_H
+#define INFER_CLIENT_INTERNAL_H
+
+#include "../infer.h"
+
+#include "../client.h"
+
+/* ---- connection.c ---- */
+
+enum SleepEnd { SLEEP_WOKEN, SLEEP_LOST, SLEEP_LATE };
+
+typedef struct Connection
+{
+	uint64		number;				/* raised by each connection and each close */
+	int			sock;				/* -1: none */
+	const struct infer_status_page *page;
+	uint32		cores;				/* compute threads of the engine */
+	uint64		epoch;
+	uint64		payload_limit;		/* bytes, one region */
+} Connection;
+
+extern Connection connection;
+
+typedef struct Answer				/* to an ask; the body is palloc'd where it was asked */
+{
+	uint32		type;				/* enum infer_frame_type */
+	uint8	   *body;
+	uint32		length;
+} Answer;
+
+extern uint64 clock_nsec(void);
+extern uint64 deadline_from_now(int timeout_ms);
+
+/* Sleep for a while without an engine, or until interrupted; false if the deadline passed. */
+extern bool connection_nap(int ms, uint64 deadline);
+
+/* Have a connection, or the reason why not (false). */
+extern bool connection_ready(uint64 deadline, struct infer_error_text *err);
+
+static inline bool
+connection_is(uint64 number)
+{
+	return connection.sock >= 0 && connection.number == number;
+}
+
+/* Close it; by_us: the engine is not known to be dead. */
+extern void connection_close(bool by_us);
+
+/* Sleep until anything happens; frames that came have been handled. */
+extern enum SleepEnd connection_sleep(uint64 deadline);
+
+/* Queue a small frame; never blocks or raises.  With room lacking it closes the connection. */
+extern void connection_post(uint16 type, uint32 slot, uint32 generation,
+							const void *body, uint32 length);
+
+/* Send a frame with descriptors; sleeps.  Returns SLEEP_WOKEN once it is sent. */
+extern enum SleepEnd connection_send(uint16 type, uint32 slot, uint64 request,
+									 const void *body, uint32 length,
+									 const int *fds, int fds_count, uint64 deadline);
+extern uint64 connection_request(void);		/* a new request number */
+
+extern enum SleepEnd connection_ask(uint16 type, const void *body, uint32 length,
+									const int *fds, int fds_count, uint64 deadline,
+									Answer *answer);
+
+/* An ERROR frame's contents; malformed ones become a protocol error. */
+extern void answer_error(const Answer *answer, struct infer_error_text *err);
+
+/* ---- region.c ---- */
+
+typedef struct Region
+{
+	struct infer_region *head;		/* the mapping; NULL: this slot has none */
+	uint64		size;
+	uint32		slot;
+	int			fd;					/* of a mapping not yet sent to an engine; else -1 */
+	uint64		connection;			/* where it was opened; 0 nowhere */
+	uint64		open_request;		/* the REGION frame's */
+	bool		ready;				/* the engine may be given requests in it */
+	bool		refused;			/* or has refused it: refusal says why */
+	bool		lost_by_us;			/* its connection was closed by us, not by a dead engine */
+	InferCall  *owner;				/* NULL: free, or abandoned until the engine gives it back */
+	uint64		seq;				/* of the last request in this mapping */
+	uint32		small_uses;			/* in a row, that needed far less than size */
+	struct infer_error_text refusal;
+} Region;
+
+extern Region *region_take(InferCall *owner, uint64 size);
+extern void region_grow(Region *region, uint64 size, uint64 used);
+extern void region_release(Region *region, uint64 used);
+
+/* Open it on the present connection and wait until it is ready. */
+extern enum SleepEnd region_attach(Region *region, uint64 used, uint64 deadline);
+
+static inline bool
+region_is_done(const Region *region)
+{
+	return infer_load_acquire64(&region->head->done_seq) >= region->seq;
+}
+
+/* Told by connection.c. */
+extern void region_on_ready(uint32 slot, uint64 request);
+extern bool region_on_error(uint64 request, const struct infer_error_text *err);
+extern void region_on_close(bool by_us);
+
+/* ---- call.c, recover.c ---- */
+
+#define ROW_KILLED PG_UINT32_MAX
+
+struct InferCall
+{
+	MemoryContext context;			/* the call's own, child of the caller's */
+	MemoryContextCallback callback;
+	const InferModel *model;
+	uint32		rows;				/* as begun */
+	uint32		rows_sent;			/* without those that ended an engine */
+	uint32	   *row_map;			/* NULL: all were sent; else the request's row, or ROW_KILLED */
+	Region	   *region;
+	uint64		used;				/* bytes of the region that hold inputs */
+	uint64		deadline;
+	uint32		outputs;			/* wanted, as in struct infer_request */
+	uint32		class_;
+	bool		sent;				/* a request is in the region */
+	bool		marked;
+	bool		finished;
+	bool		spin;
+	int			deaths;				/* of engines, marked, that named no row */
+	uint64		stops;				/* ordered ends of engines when it was sent */
+	struct infer_column *columns;	/* per input; type NONE: not filled yet */
+	struct infer_error_text error;	/* error != 0: the call has failed */
+	struct infer_reply reply;		/* copied out and checked */
+	struct infer_column *results;	/* per output, likewise */
+};
+
+/*
+ * The connection of a call in flight has gone: decide how it is sent again.  May find a
+ * row guilty and take it out of the request.  False: the call has ended (call->error).
+ */
+extern bool recover_call(InferCall *call);
+
+/* ---- guilty.c ---- */
+
+extern bool guilty_is_disabled(const uint8 *key);
+extern void guilty_record(const uint8 *key, uint64 input);
+extern void guilty_forgive(const uint8 *key);
+
+/* ---- ask.c ---- */
+
+/* False with the reason in err.  The deadline moves by the time spent writing files. */
+extern bool ask_load(const InferModel *model, uint32 flags, uint64 *deadline,
+					 struct infer_signature *signature, MemoryContext context,
+					 struct infer_error_text *err);
+
+/* ---- errors.c ---- */
+
+extern void error_set(struct infer_error_text *err, uint32 error, const char *message,
+					  const char *detail, const char *hint);
+extern void error_late(struct infer_error_text *err);
+
+#endif							/* INFER_CLIENT_INTERNAL_H */
