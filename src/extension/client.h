@@ -27,6 +27,7 @@
 #include "postgres.h"
 
 #include "catalog.h"
+#include "compat.h"
 
 typedef struct InferCall InferCall;
 
@@ -88,7 +89,7 @@ extern const struct infer_reply *infer_client_reply(InferCall *call);	/* times a
 extern void infer_client_end(InferCall *call);
 
 /* Raises a row's or a request's error with its SQLSTATE. */
-extern void infer_client_raise(const struct infer_error_text *err) pg_attribute_noreturn();
+pg_noreturn extern void infer_client_raise(const struct infer_error_text *err);
 extern int	infer_client_sqlstate(uint32 error);
 
 /*

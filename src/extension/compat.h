@@ -32,6 +32,11 @@ CppConcat(pg_finfo_, funcname) (void) \
 extern int	no_such_variable
 #endif
 
+/* 18: pg_noreturn, before a declaration, replaced pg_attribute_noreturn() (28f04984f0c) */
+#if PG_VERSION_NUM < 180000
+#define pg_noreturn __attribute__((noreturn))
+#endif
+
 /* 16: one function checks privileges of every kind of object (c727f511bd7, afbfc02983f) */
 #if PG_VERSION_NUM >= 160000
 #define infer_server_aclcheck(oid, role, mode) object_aclcheck(ForeignServerRelationId, oid, role, mode)

@@ -11,7 +11,7 @@
 
 /* InferHash is a pg_cryptohash_ctx whose errors are raised; its end of transaction frees it. */
 
-static pg_attribute_noreturn() void
+pg_noreturn static void
 hash_failed(pg_cryptohash_ctx *context)
 {
 	ereport(ERROR,

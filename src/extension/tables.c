@@ -446,9 +446,11 @@ sweep_models(InferTable which, Digests *needed)
 		}
 		else if (needed != NULL)
 		{
-			bytea	   *digest = DatumGetByteaPP(heap_getattr(tuple, Anum_version_digest, RelationGetDescr(table), &isnull));
+			TupleDesc	desc = RelationGetDescr(table);
+			bytea	   *digest = DatumGetByteaPP(heap_getattr(tuple, Anum_version_digest, desc, &isnull));
 
-			if (VARSIZE_ANY_EXHDR(digest) != INFER_KEY_BYTES)
+			(void) heap_getattr(tuple, Anum_version_reference, desc, &isnull);
+			if (!isnull || VARSIZE_ANY_EXHDR(digest) != INFER_KEY_BYTES)
 				continue;
 			if (needed->count == needed->room)
 			{
