@@ -74,8 +74,8 @@ extern void infer_model_materialise(const InferModel *model);
 
 /*
  * Open the files of a version stored by reference: names, sizes and descriptors for LOAD;
- * returns how many.  Close each with CloseTransientFile (an abort closes them too).
- * Errors: 42501 where the model's owner lost pg_read_server_files, and those of files.
+ * returns how many.  The descriptors are the caller's to close.  Errors (then none is
+ * open): 42501 where the model's owner lost pg_read_server_files, and those of files.
  */
 extern int	infer_model_open_reference(const InferModel *model, char **names, uint64 *sizes, int *fds, int max);
 

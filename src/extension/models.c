@@ -439,27 +439,13 @@ infer_revoke_model(PG_FUNCTION_ARGS)
 
 /* ---- the engine's memory ---- */
 
-/* A disabled version gets another chance. */
-static void
-forgive(const InferModel *model)
-{
-	LWLockAcquire(infer_shared->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < infer_shared->guilty_count; i++)
-		if (memcmp(infer_shared->guilty[i].key, model->key, INFER_KEY_BYTES) == 0)
-		{
-			infer_shared->guilty[i] = infer_shared->guilty[--infer_shared->guilty_count];
-			break;
-		}
-	LWLockRelease(infer_shared->lock);
-}
-
+/* Also one that was disabled: it gets another chance. */
 Datum
 infer_load_model(PG_FUNCTION_ARGS)
 {
 	InferModel *model = infer_model_resolve(text_to_cstring(PG_GETARG_TEXT_PP(0)), CurrentMemoryContext);
 	struct infer_signature signature;
 
-	forgive(model);
 	infer_client_load(model, INFER_LOAD_RETRY, &signature, CurrentMemoryContext);
 	PG_RETURN_VOID();
 }

@@ -231,7 +231,7 @@ extern InferSource *infer_source_data(bytea *data, const char *name);
 extern void infer_source_add(InferSource *source, const char *name);
 extern void infer_source_sort(InferSource *source);
 
-/* Opens the files below path, as infer_source_path does: for versions by reference. */
+/* Plain descriptors of a path's files, all or none: for versions by reference. */
 extern int	infer_source_open_all(InferSource *source, int *fds, uint64 *sizes, int max);
 
 /* Reads everything once: sizes, hashes, digest.  limit: bytes, or 0; raises 53400 beyond it. */

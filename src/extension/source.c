@@ -109,6 +109,9 @@ typedef struct PathSource
 	uint8	   *buffer;				/* INFER_CHUNK_BYTES */
 } PathSource;
 
+/* without waiting, should it be a pipe */
+#define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NONBLOCK | PG_BINARY)
+
 static void
 path_failed(const char *doing, const char *path)
 {
@@ -125,12 +128,9 @@ path_of(const PathSource *source, int file)
 	return psprintf("%s/%s", source->root, source->base.files[file].name);
 }
 
-/* A descriptor of a regular file. */
-static int
-open_regular(const char *path, struct stat *st)
+static void
+check_regular(int fd, const char *path, struct stat *st)
 {
-	int			fd = OpenTransientFile(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | PG_BINARY);
-
 	if (fd < 0)
 		path_failed("open file", path);
 	if (fstat(fd, st) < 0)
@@ -139,7 +139,6 @@ open_regular(const char *path, struct stat *st)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a regular file", path)));
-	return fd;
 }
 
 static void
@@ -149,7 +148,8 @@ path_source_open(InferSource *base, int file)
 	struct stat st;
 
 	source->open_path = path_of(source, file);
-	source->fd = open_regular(source->open_path, &st);
+	source->fd = OpenTransientFile(source->open_path, OPEN_FLAGS);
+	check_regular(source->fd, source->open_path, &st);
 }
 
 static bool
@@ -299,6 +299,7 @@ int
 infer_source_open_all(InferSource *base, int *fds, uint64 *sizes, int max)
 {
 	PathSource *source = (PathSource *) base;
+	volatile int opened = 0;
 
 	Assert(base->ops == &path_ops);
 	if (base->files_count > max)
@@ -306,13 +307,26 @@ infer_source_open_all(InferSource *base, int *fds, uint64 *sizes, int max)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("a model stored by reference has at most %d files", max),
 				 errhint("Give a folder that holds only what the model needs, or store a copy.")));
-	for (int i = 0; i < base->files_count; i++)
+	PG_TRY();
 	{
-		struct stat st;
+		while (opened < base->files_count)
+		{
+			char	   *path = path_of(source, opened);
+			struct stat st;
 
-		fds[i] = open_regular(path_of(source, i), &st);
-		sizes[i] = st.st_size;
+			fds[opened] = BasicOpenFile(path, OPEN_FLAGS);
+			check_regular(fds[opened], path, &st);
+			sizes[opened++] = st.st_size;
+		}
 	}
+	PG_CATCH();
+	{
+		for (int i = 0; i <= opened && i < base->files_count; i++)
+			if (fds[i] >= 0)
+				close(fds[i]);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 	return base->files_count;
 }
 
