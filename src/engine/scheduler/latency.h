@@ -1,0 +1,33 @@
+/*
+ * latency.h
+ *	  How long a batch of so many rows will take: a model's own measurements, forgotten
+ *	  exponentially, over a prior.
+ *
+ * time(rows) = a + b · rows by weighted least squares while the batches seen differ in
+ * size; otherwise the prior scaled by how far off it has been.
+ */
+#ifndef ENGINE_SCHEDULER_LATENCY_H
+#define ENGINE_SCHEDULER_LATENCY_H
+
+#include <stdint.h>
+
+#define LATENCY_FORGET	0.95			/* weight that is left of a sample after the next one */
+
+struct latency						/* zeroed: nothing is known; guarded by the engine's lock */
+{
+	double		n;					/* weighted count, and sums of … */
+	double		x;					/* rows */
+	double		y;					/* nsec */
+	double		xx;
+	double		xy;
+};
+
+extern void latency_record(struct latency *latency, uint32_t rows, uint64_t nsec);
+
+/* nsec; prior_nsec is what the model itself predicts for these rows, 0 if nothing. */
+extern uint64_t latency_estimate(const struct latency *latency, uint32_t rows, uint64_t prior_nsec);
+
+/* Whether enough was measured for the prior to be of no use. */
+extern int	latency_is_known(const struct latency *latency, uint32_t rows);
+
+#endif							/* ENGINE_SCHEDULER_LATENCY_H */
