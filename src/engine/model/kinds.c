@@ -1,0 +1,11 @@
+/*
+ * kinds.c
+ *	  Every kind of model, in the order in which they are asked whether they recognise the
+ *	  files.  A file of its own so that tests can link another list.
+ */
+#include "model.h"
+
+const struct model_ops *const model_kinds[] = {
+	&graph_model_ops,
+	NULL
+};

@@ -1,0 +1,75 @@
+/*
+ * model.c
+ *	  From files to a model: asks each kind whether it recognises them, and checks what the
+ *	  engine relies on of the result.
+ */
+#include "model.h"
+
+#include "../status.h"
+
+/* Elements of a row, or -1 if they vary. */
+static int64_t
+row_elements(const struct infer_tensor *tensor)
+{
+	int64_t		product = 1;
+
+	for (uint32_t d = 0; d < tensor->rank; d++)
+	{
+		if (tensor->dims[d] < 0)
+			return -1;
+		product *= tensor->dims[d];
+	}
+	return product;
+}
+
+/* What the reply's layout and the request's checks depend on. */
+static bool
+check_signature(const struct infer_signature *signature, struct status *status)
+{
+	if (signature->inputs_count > INFER_COLUMNS_MAX || signature->outputs_count > INFER_COLUMNS_MAX)
+		return status_set(status, INFER_ERROR_UNSUPPORTED, "a model with more than %d inputs or outputs is not supported",
+						  INFER_COLUMNS_MAX);
+	if (signature->inputs_count == 0 || signature->outputs_count == 0)
+		return status_set(status, INFER_ERROR_UNSUPPORTED, "a model without inputs or outputs is not supported");
+	for (uint32_t i = 0; i < signature->outputs_count; i++)
+	{
+		if (row_elements(&signature->outputs[i]) < 0)
+			return status_set(status, INFER_ERROR_UNSUPPORTED,
+							  "output \"%s\" has a size that varies from row to row, which is not supported",
+							  signature->outputs[i].name);
+	}
+	return true;
+}
+
+struct model *
+model_open(const struct model_files *files, const char *options, struct device *device,
+		   struct status *status)
+{
+	for (const struct model_ops *const *kind = model_kinds; *kind != NULL; kind++)
+	{
+		struct model *model;
+
+		if (!(*kind)->recognises(files))
+			continue;
+		model = (*kind)->open(files, options, device, status);
+		if (model != NULL && !check_signature(&model->signature, status))
+		{
+			model_close(model);
+			model = NULL;
+		}
+		if (model == NULL && status->error == 0)
+			status_set(status, INFER_ERROR_INTERNAL, "a model of kind \"%s\" could not be opened", (*kind)->kind);
+		return model;
+	}
+	status_set(status, INFER_ERROR_UNSUPPORTED, "the model's files are of no format that is supported");
+	if (files->count > 0)
+		status_detail(status, "The first of %u files is \"%s\".", files->count, files->files[0].name);
+	status_hint(status, "Export the model as ONNX.");
+	return NULL;
+}
+
+void
+model_close(struct model *model)
+{
+	model->ops->close(model);
+}
