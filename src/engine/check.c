@@ -1,0 +1,109 @@
+/*
+ * check.c
+ *	  See check.h.
+ */
+#include "check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "device.h"
+#include "model/files.h"
+#include "model/model.h"
+#include "status.h"
+
+static int
+fail(const struct status *status)
+{
+	fprintf(stderr, "infer-engine: %s\n", status->message);
+	if (status->detail[0] != '\0')
+		fprintf(stderr, "DETAIL: %s\n", status->detail);
+	if (status->hint[0] != '\0')
+		fprintf(stderr, "HINT: %s\n", status->hint);
+	return 1;
+}
+
+static void
+print_tensors(const char *what, const struct infer_tensor *tensors, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+	{
+		printf("%s\t%s\t%s [", what, tensors[i].name, infer_type_name(tensors[i].type));
+		for (uint32_t d = 0; d < tensors[i].rank; d++)
+			printf(tensors[i].dims[d] < 0 ? "%s?" : "%s%lld", d > 0 ? ", " : "", (long long) tensors[i].dims[d]);
+		printf("]%s%s\n", (tensors[i].flags & INFER_TENSOR_MISSING) != 0 ? " missing values allowed" : "",
+			   tensors[i].role == INFER_ROLE_LABEL ? " label" : tensors[i].role == INFER_ROLE_SCORES ? " scores" : "");
+	}
+}
+
+static void
+print_texts(const char *what, char *const *texts, uint32_t count)
+{
+	if (count == 0)
+		return;
+	printf("%s\t%u:", what, count);
+	for (uint32_t i = 0; i < count && i < 20; i++)
+		printf("%s %s", i > 0 ? "," : "", texts[i]);
+	printf("%s\n", count > 20 ? ", ..." : "");
+}
+
+static void
+print_model(struct model *model, const struct model_files *files)
+{
+	static const char *const tasks[] = {"network", "regression", "classifier"};
+	const struct infer_signature *s = &model->signature;
+	uint8_t		digest[INFER_KEY_BYTES];
+
+	files_digest(files, digest);
+	printf("digest\t");
+	for (int i = 0; i < INFER_KEY_BYTES; i++)
+		printf("%02x", digest[i]);
+	printf("\nkind\t%s (%s)\ntask\t%s\n", s->kind, s->format, tasks[s->task <= INFER_TASK_CLASSIFIER ? s->task : 0]);
+	print_tensors("input", s->inputs, s->inputs_count);
+	print_tensors("output", s->outputs, s->outputs_count);
+	print_texts("classes", s->classes, s->classes_count);
+	print_texts("features", s->features, s->features_count);
+	printf("weights\t%llu bytes\nmemory\t%llu bytes\nbatch\t%u rows at most\nrows\t%s\n",
+		   (unsigned long long) s->bytes, (unsigned long long) model->bytes, model->batch_rows_max,
+		   (s->flags & INFER_SIGNATURE_ROW_BY_ROW) != 0 ? "one by one" : "together");
+	if (s->notes != NULL && s->notes[0] != '\0')
+		printf("notes\t%s\n", s->notes);
+	if (model->ops->describe != NULL)
+		model->ops->describe(model);
+}
+
+int
+check_model(const char *path, const char *options)
+{
+	struct device_options device_options = {0};
+	struct model_files files;
+	struct device *device;
+	struct model *model;
+	struct status status;
+
+	status_clear(&status);
+	switch (files_open_path(path, &files, &status))
+	{
+		case FILES_OK:
+			break;
+		case FILES_MISSING:
+			status_set(&status, INFER_ERROR_MODEL, "\"%s\" has no files", path);
+			/* FALLTHROUGH */
+		case FILES_FAILED:
+			return fail(&status);
+	}
+	device = device_open("cpu", &device_options, &status);
+	model = device != NULL ? model_open(&files, options, device, &status) : NULL;
+	if (model == NULL)
+	{
+		files_close(&files);
+		if (device != NULL)
+			device->ops->close(device);
+		return fail(&status);
+	}
+	print_model(model, &files);
+	model_close(model);
+	files_close(&files);
+	device->ops->close(device);
+	return 0;
+}

@@ -1,0 +1,205 @@
+/*
+ * engine.h
+ *	  The running engine: what its threads share, and who may touch what.
+ *
+ * Nouns
+ *	loop		the thread that reads sockets, regions and the control pipe
+ *	scheduler	the thread that runs batches which the loop does not run itself
+ *	loader		the thread that opens, checks and closes models
+ *	connection	a client: its socket, its regions
+ *	region		one payload mapping; holds the one request that may be in flight in it
+ *	request		what a region was submitted with, copied and validated
+ *	entry		a model key that somebody has asked to load, with its queue and counters
+ *	asker		a connection that waits for the answer to a LOAD or UNLOAD
+ *
+ * Locks
+ *	engine.lock		entries, askers, queues, the state of requests, counters, reloadable
+ *					settings.  Never held while a model computes, opens or closes, nor
+ *					while a frame is sent to a client that was rung.
+ *	connection.out_lock	the socket's writing side and the out-buffer.  A leaf: nothing is
+ *					locked under it.
+ *	Everything else of connections and regions is the loop's alone, except: a region
+ *	with a request in flight is used by whoever runs the batch, and request->in_flight
+ *	is the hand-over (stored before done_seq is published, see region.c).
+ *
+ * Lifetimes
+ *	A connection is counted: one reference is the loop's, one each request's in flight and
+ *	each asker's.  The last one unmaps its regions.  A request in flight therefore keeps
+ *	its mapping when its client has gone.
+ */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../protocol/protocol.h"
+#include "device.h"
+#include "model/files.h"
+#include "model/model.h"
+#include "scheduler/batch.h"
+#include "scheduler/latency.h"
+#include "settings.h"
+#include "status.h"
+
+#define ENGINE_BUCKETS		1024
+#define ENGINE_ENTRIES_MAX	8192
+#define ENGINE_INLINE_NSEC	200000	/* a batch predicted to be shorter runs on the loop */
+
+struct connection;
+struct engine;
+struct region;
+
+struct request
+{
+	struct batch_request batch;		/* first: the policy hands this back */
+	struct region *region;
+	struct entry *entry;
+	uint64_t	seq;				/* submit_seq */
+	uint32_t	flags;				/* INFER_REQUEST_* */
+	bool		in_flight;			/* atomic: written with the lock held, read by the loop */
+	bool		prepared;			/* checked against the signature, reply laid out */
+	struct model_request work;
+	struct infer_column *columns;	/* columns_room of them; grown at admission, kept */
+	struct infer_column *outputs;	/* outputs_room of them; likewise */
+	uint32_t	columns_room;
+	uint32_t	outputs_room;
+	uint64_t	reply_offset;
+
+	/* for the reply */
+	uint64_t	queue_nsec;
+	uint64_t	compute_nsec;
+	uint32_t	batches;
+	uint32_t	batch_rows;
+	uint32_t	rows_failed;
+	uint64_t	reply_mark;			/* reply_used and overflow_bytes before the run that goes on */
+	uint64_t	overflow_mark;
+};
+
+struct region
+{
+	struct connection *connection;
+	struct region *next;			/* loop: all regions, most recently used first */
+	struct region *prev;
+	struct infer_region *map;
+	uint64_t	size;
+	uint64_t	seen;				/* loop: the submit_seq taken last */
+	uint64_t	used_at;			/* loop: nsec */
+	uint32_t	slot;
+	struct request request;
+};
+
+struct ring							/* RESULT or CANCELLED, to be sent without the lock */
+{
+	struct connection *connection;	/* counted */
+	bool		wanted;				/* otherwise only the reference is given up */
+	bool		cancelled;
+	uint32_t	slot;
+	uint32_t	generation;
+};
+
+struct asker
+{
+	struct asker *next;
+	struct connection *connection;	/* counted */
+	uint64_t	request;			/* number of its frame */
+	uint32_t	flags;				/* INFER_LOAD_* */
+};
+
+struct load_job						/* owned by the loader once queued */
+{
+	struct load_job *next;
+	struct entry *entry;			/* NULL: only check, and answer asker */
+	struct asker *asker;
+	uint8_t		key[INFER_KEY_BYTES];
+	uint8_t		digest[INFER_KEY_BYTES];
+	char	   *options;
+	uint32_t	flags;				/* INFER_LOAD_* */
+	uint32_t	files_count;		/* by reference */
+	char	  **names;
+	uint64_t   *sizes;
+	int		   *fds;
+};
+
+struct close_job					/* a model that the loader is to close */
+{
+	struct close_job *next;
+	struct model *model;
+	struct model_files files;
+	struct asker *askers;			/* of UNLOAD */
+};
+
+struct entry
+{
+	struct batch_model queue;		/* first: the policy hands this back */
+	struct entry *next;				/* in its bucket */
+	uint8_t		key[INFER_KEY_BYTES];
+	uint32_t	state;				/* enum infer_model_state; 0: known by name only */
+	struct model *model;			/* while LOADED, and EVICTED until drained */
+	struct model_files files;
+	struct status *failure;			/* while FAILED */
+	struct latency latency;
+
+	/* loading */
+	bool		loading;			/* the loader has a job for it */
+	struct close_job *closing;		/* made with the model, used when it goes */
+	struct asker *askers;			/* wait for LOADED, in order of arrival */
+	struct connection *writer;		/* counted: was told to write the files */
+	uint64_t	writer_until;		/* nsec: then the next asker is told too */
+	struct asker *unloaders;		/* wait for UNLOADED */
+
+	uint32_t	pending;			/* requests not yet ended */
+	uint64_t	last_used;			/* nsec */
+
+	/* counters, since the last reset where they are */
+	uint64_t	bytes;
+	uint64_t	loaded_at;			/* CLOCK_REALTIME usec */
+	uint64_t	last_used_at;		/* CLOCK_REALTIME usec */
+	uint64_t	calls;
+	uint64_t	rows;
+	uint64_t	batches;
+	uint64_t	errors;
+	uint64_t	cancelled;
+	uint64_t	queue_nsec;
+	uint64_t	compute_nsec;
+	uint64_t	inline_calls;
+};
+
+struct engine
+{
+	pthread_mutex_t lock;
+	pthread_cond_t work;			/* for the scheduler */
+	pthread_cond_t loads;			/* for the loader */
+	pthread_cond_t closed;			/* from the loader: a model has been closed */
+
+	struct settings settings;
+	struct infer_status_page *page;	/* written with the lock held, but for beats and awake */
+	int			page_fd;			/* for WELCOME */
+	int			cache_fd;			/* folder of the model cache, -1: none */
+	uint64_t	epoch;				/* CLOCK_REALTIME usec */
+	uint64_t	since;				/* of the counters */
+	uint32_t	cores;				/* usable */
+
+	struct device *device;
+	struct device_queue *queue;
+	struct device_info info;		/* as at the start */
+
+	struct batch_policy policy;
+	bool		running;			/* a batch is on the device: nobody else may enqueue */
+	struct batch batch;				/* of whoever set running, like the slices */
+	struct model_slice slices[BATCH_SLICES_MAX];
+	uint64_t	busy_nsec;
+	uint64_t	batch_ends;			/* predicted, nsec */
+
+	struct entry *buckets[ENGINE_BUCKETS];
+	uint32_t	entries_count;
+	struct load_job *load_first;
+	struct load_job **load_last;
+	struct close_job *close_first;
+
+	uint64_t	regions_bytes;		/* atomic: mapped payload */
+	uint32_t	connections;		/* atomic */
+};
+
+#endif							/* ENGINE_ENGINE_H */

@@ -1,0 +1,431 @@
+/*
+ * load.c
+ *	  See load.h; the thread itself is in loader.c.
+ *
+ * Loop of a key
+ *	LOAD → the loader looks for the files.  They are good: LOADED to all that wait.  They are
+ *	missing or damaged: NEED_FILES to the one that has waited longest, which is the writer
+ *	now; the others go on waiting, and so do requests.  The writer's LOAD with WROTE starts
+ *	the loader again.  A writer that dies, gives up (UNLOAD), or takes longer than
+ *	WRITER_NSEC while others wait is followed by the next; two writers do no harm, since
+ *	files are renamed into place.
+ *	A load that fails answers its error to all, and to everybody who asks later, until a
+ *	LOAD with RETRY; want of memory is not remembered.
+ *
+ * All of it runs with engine.lock held, taken by the four entry points.
+ */
+#include "load.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "loader.h"
+#include "process.h"
+#include "registry.h"
+#include "scheduler/scheduler.h"
+#include "server/connection.h"
+#include "server/server.h"
+
+#define WRITER_NSEC		(30ull * 1000000000u)
+
+/* ---- askers ---- */
+
+static struct asker *
+asker_new(struct connection *connection, uint64_t request, uint32_t flags)
+{
+	struct asker *asker = calloc(1, sizeof(*asker));
+
+	if (asker == NULL)
+		return NULL;
+	connection_ref(connection);
+	*asker = (struct asker) {.connection = connection, .request = request, .flags = flags};
+	return asker;
+}
+
+static void
+asker_free(struct asker *asker)
+{
+	connection_unref(asker->connection);
+	free(asker);
+}
+
+static void
+asker_append(struct asker **list, struct asker *asker)
+{
+	while (*list != NULL)
+		list = &(*list)->next;
+	*list = asker;
+}
+
+static struct asker *
+asker_pop(struct asker **list)
+{
+	struct asker *asker = *list;
+
+	if (asker != NULL)
+		*list = asker->next;
+	return asker;
+}
+
+void
+load_answer_error(struct asker *asker, const struct status *status)
+{
+	connection_send_error(asker->connection, asker->request, status);
+	asker_free(asker);
+}
+
+void
+load_answer_unloaded(struct asker *askers)
+{
+	struct asker *asker;
+
+	while ((asker = asker_pop(&askers)) != NULL)
+	{
+		connection_send(asker->connection, INFER_FRAME_UNLOADED, asker->request, 0, 0, NULL, 0);
+		asker_free(asker);
+	}
+}
+
+/* The signature, encoded once for all that wait. */
+void
+load_answer_loaded(struct asker *askers, const struct infer_signature *signature)
+{
+	struct infer_writer w = {.data = malloc(INFER_FRAME_MAX), .size = INFER_FRAME_MAX};
+	struct asker *asker;
+	struct status status;
+
+	status_clear(&status);
+	if (w.data == NULL)
+		status_set(&status, INFER_ERROR_MEMORY, "out of memory for a model's signature");
+	else
+		infer_put_signature(&w, signature);
+	if (w.failed)
+		status_set(&status, INFER_ERROR_UNSUPPORTED, "the model's signature is larger than %u bytes", INFER_FRAME_MAX);
+	while ((asker = asker_pop(&askers)) != NULL)
+	{
+		if (status.error != 0)
+			connection_send_error(asker->connection, asker->request, &status);
+		else
+			connection_send(asker->connection, INFER_FRAME_LOADED, asker->request, 0, 0, w.data, (uint32_t) w.used);
+		asker_free(asker);
+	}
+	free(w.data);
+}
+
+void
+load_answer_need_files(struct asker *asker)
+{
+	struct status status;
+
+	status_clear(&status);
+	status_set(&status, INFER_ERROR_NEED_FILES, "the model's files are missing from the cache, or damaged");
+	load_answer_error(asker, &status);
+}
+
+/* ---- the writer ---- */
+
+static void
+writer_clear(struct entry *entry)
+{
+	if (entry->writer != NULL)
+		connection_unref(entry->writer);
+	entry->writer = NULL;
+}
+
+void
+load_next_writer(struct engine *engine, struct entry *entry)
+{
+	struct asker *asker = asker_pop(&entry->askers);
+	struct status status;
+
+	writer_clear(entry);
+	if (asker != NULL)
+	{
+		entry->writer = asker->connection;
+		connection_ref(entry->writer);
+		entry->writer_until = process_clock() + WRITER_NSEC;
+		load_answer_need_files(asker);
+		return;
+	}
+	entry->state = 0;
+	status_clear(&status);
+	status_set(&status, INFER_ERROR_NEED_LOAD, "the model is not loaded");
+	scheduler_drain(engine, entry, &status);
+}
+
+static bool
+awaits_writer(const struct entry *entry)
+{
+	return entry->state == INFER_MODEL_LOADING && !entry->loading;
+}
+
+/* ---- LOAD ---- */
+
+static bool
+start_job(struct engine *engine, struct entry *entry, struct load_job *job)
+{
+	writer_clear(entry);
+	free(entry->failure);
+	entry->failure = NULL;
+	entry->state = INFER_MODEL_LOADING;
+	entry->loading = true;
+	job->entry = entry;
+	loader_push(engine, job);
+	return true;
+}
+
+/* Whether the job was taken; otherwise the asker has its answer, or waits. */
+static bool
+ask(struct engine *engine, struct entry *entry, struct load_job *job, struct asker *asker)
+{
+	bool		is_writer = entry->writer == asker->connection;
+
+	switch (entry->state)
+	{
+		case INFER_MODEL_LOADED:
+			load_answer_loaded(asker, &entry->model->signature);
+			return false;
+		case INFER_MODEL_FAILED:
+			if ((job->flags & INFER_LOAD_RETRY) == 0)
+			{
+				load_answer_error(asker, entry->failure);
+				return false;
+			}
+			break;
+		case INFER_MODEL_EVICTED:
+			if (entry->model != NULL)	/* not yet drained: stays after all */
+			{
+				entry->state = INFER_MODEL_LOADED;
+				load_answer_unloaded(entry->unloaders);
+				entry->unloaders = NULL;
+				load_answer_loaded(asker, &entry->model->signature);
+				return false;
+			}
+			break;
+		case INFER_MODEL_LOADING:
+			if (entry->loading || (!is_writer && (job->flags & INFER_LOAD_WROTE) == 0 && job->files_count == 0))
+			{
+				asker_append(&entry->askers, asker);
+				return false;
+			}
+			if ((job->flags & INFER_LOAD_WROTE) == 0 && job->files_count == 0)
+			{
+				load_answer_need_files(asker);
+				return false;
+			}
+			break;
+	}
+	asker_append(&entry->askers, asker);
+	return start_job(engine, entry, job);
+}
+
+/* ---- the frame ---- */
+
+/* A C string of its own, or NULL if it has a zero byte (or memory is out). */
+static char *
+copy_text(const char *text, uint32_t length)
+{
+	if (text == NULL || memchr(text, 0, length) != NULL)
+		return NULL;
+	return strndup(text, length);
+}
+
+static bool
+parse_files(struct infer_reader *r, struct load_job *job)
+{
+	if (job->files_count == 0)
+		return true;
+	job->names = calloc(job->files_count, sizeof(*job->names));
+	job->sizes = calloc(job->files_count, sizeof(*job->sizes));
+	job->fds = malloc(job->files_count * sizeof(*job->fds));
+	if (job->names == NULL || job->sizes == NULL || job->fds == NULL)
+		return false;
+	for (uint32_t i = 0; i < job->files_count; i++)
+		job->fds[i] = -1;
+	for (uint32_t i = 0; i < job->files_count; i++)
+	{
+		uint32_t	length;
+		const char *name = infer_get_string(r, &length);
+
+		job->names[i] = copy_text(name, length);
+		job->sizes[i] = infer_get_u64(r);
+		if (job->names[i] == NULL)
+			return false;
+	}
+	return true;
+}
+
+static struct load_job *
+parse_load(const uint8_t *payload, uint32_t length)
+{
+	struct infer_load load;
+	struct infer_reader r = {.data = payload, .size = length};
+	const uint8_t *head = infer_get_bytes(&r, sizeof(load));
+	struct load_job *job;
+
+	if (head == NULL)
+		return NULL;
+	memcpy(&load, head, sizeof(load));
+	if (load.files_count > INFER_FDS_MAX || load.reserved != 0 ||
+		(load.flags & ~(INFER_LOAD_RETRY | INFER_LOAD_WROTE | INFER_LOAD_CHECK)) != 0)
+		return NULL;
+	job = calloc(1, sizeof(*job));
+	if (job == NULL)
+		return NULL;
+	memcpy(job->key, load.key, INFER_KEY_BYTES);
+	memcpy(job->digest, load.digest, INFER_KEY_BYTES);
+	job->flags = load.flags;
+	job->files_count = load.files_count;
+	job->options = copy_text((const char *) infer_get_bytes(&r, load.options_length), load.options_length);
+	if (job->options == NULL || !parse_files(&r, job) || r.failed || r.used != r.size)
+	{
+		loader_job_free(job);
+		return NULL;
+	}
+	return job;
+}
+
+const char *
+load_frame(struct connection *connection, uint64_t request, const uint8_t *payload, uint32_t length,
+		   int *fds, uint32_t *fds_count)
+{
+	struct engine *engine = connection->server->engine;
+	struct load_job *job = parse_load(payload, length);
+	struct entry *entry;
+	struct asker *asker;
+
+	if (job == NULL)
+		return "a LOAD frame is malformed";
+	if (job->files_count > *fds_count)
+	{
+		loader_job_free(job);
+		return "a LOAD frame came without its descriptors";
+	}
+	if (job->files_count > 0)
+		memcpy(job->fds, fds, job->files_count * sizeof(*fds));
+	*fds_count -= job->files_count;
+	memmove(fds, fds + job->files_count, *fds_count * sizeof(*fds));
+	asker = asker_new(connection, request, job->flags);
+	if (asker == NULL)
+	{
+		loader_job_free(job);
+		return "out of memory for a LOAD frame";
+	}
+
+	pthread_mutex_lock(&engine->lock);
+	if ((job->flags & INFER_LOAD_CHECK) != 0)
+	{
+		job->asker = asker;
+		loader_push(engine, job);
+		job = NULL;
+	}
+	else if ((entry = registry_find_or_add(engine, job->key)) == NULL)
+	{
+		struct status status;
+
+		status_clear(&status);
+		status_set(&status, INFER_ERROR_BUSY, "too many models are in use");
+		load_answer_error(asker, &status);
+	}
+	else if (ask(engine, entry, job, asker))
+		job = NULL;
+	pthread_mutex_unlock(&engine->lock);
+	if (job != NULL)
+		loader_job_free(job);
+	return NULL;
+}
+
+/* ---- UNLOAD ---- */
+
+const char *
+load_unload_frame(struct connection *connection, uint64_t request, const uint8_t *payload, uint32_t length)
+{
+	struct engine *engine = connection->server->engine;
+	struct infer_unload unload;
+	struct asker *asker;
+	struct entry *entry;
+
+	if (length != sizeof(unload))
+		return "an UNLOAD frame is malformed";
+	memcpy(&unload, payload, sizeof(unload));
+	asker = asker_new(connection, request, 0);
+	if (asker == NULL)
+		return "out of memory for an UNLOAD frame";
+	pthread_mutex_lock(&engine->lock);
+	entry = registry_find(engine, unload.key);
+	if (entry != NULL && entry->model != NULL)
+	{
+		asker_append(&entry->unloaders, asker);
+		asker = NULL;
+		registry_evict(engine, entry);
+	}
+	else if (entry != NULL && awaits_writer(entry) && entry->writer == connection)
+		load_next_writer(engine, entry);
+	else if (entry != NULL && entry->state == INFER_MODEL_FAILED)
+		entry->state = 0;
+	pthread_mutex_unlock(&engine->lock);
+	if (asker != NULL)
+		load_answer_unloaded(asker);
+	return NULL;
+}
+
+/* ---- connections that go, writers that dawdle ---- */
+
+static void
+forget_askers(struct asker **list, const struct connection *connection)
+{
+	while (*list != NULL)
+	{
+		struct asker *asker = *list;
+
+		if (asker->connection == connection)
+		{
+			*list = asker->next;
+			asker_free(asker);
+		}
+		else
+			list = &asker->next;
+	}
+}
+
+static void
+forget_in_entry(struct engine *engine, struct entry *entry, void *arg)
+{
+	struct connection *connection = arg;
+
+	forget_askers(&entry->askers, connection);
+	forget_askers(&entry->unloaders, connection);
+	if (entry->writer == connection)
+	{
+		if (awaits_writer(entry))
+			load_next_writer(engine, entry);
+		else
+			writer_clear(entry);
+	}
+}
+
+void
+load_forget(struct engine *engine, struct connection *connection)
+{
+	pthread_mutex_lock(&engine->lock);
+	registry_visit(engine, forget_in_entry, connection);
+	pthread_mutex_unlock(&engine->lock);
+}
+
+static void
+tick_entry(struct engine *engine, struct entry *entry, void *arg)
+{
+	uint64_t	now = *(uint64_t *) arg;
+
+	if (awaits_writer(entry) && entry->askers != NULL && now >= entry->writer_until)
+		load_next_writer(engine, entry);
+}
+
+void
+load_tick(struct engine *engine, uint64_t now)
+{
+	pthread_mutex_lock(&engine->lock);
+	registry_visit(engine, tick_entry, &now);
+	pthread_mutex_unlock(&engine->lock);
+}

@@ -1,0 +1,11 @@
+/*
+ * main.c
+ *	  infer-engine; see serve.c.
+ */
+#include "serve.h"
+
+int
+main(int argc, char **argv)
+{
+	return engine_main(argc, argv);
+}

@@ -1,0 +1,153 @@
+/*
+ * run.c
+ *	  See run.h.
+ *
+ * A part is a range of the batch's rows, counted through its slices.  The parts still to
+ * run lie on a small stack: halving never makes it deeper than the number of bits of a
+ * batch's size.
+ */
+#include "run.h"
+
+#include <stddef.h>
+
+#include "../log.h"
+#include "../process.h"
+#include "../registry.h"
+
+#define PARTS_MAX	34
+
+struct part
+{
+	uint32_t	first;
+	uint32_t	count;
+};
+
+static struct request *
+request_of(struct model_request *work)
+{
+	return (struct request *) ((char *) work - offsetof(struct request, work));
+}
+
+/* The slices of a part, into the runner's second array; returns their number. */
+static uint32_t
+cut(const struct model_slice *slices, uint32_t slices_count, struct part part, struct model_slice *out)
+{
+	uint32_t	at = 0;
+	uint32_t	count = 0;
+	uint32_t	end = part.first + part.count;
+
+	for (uint32_t i = 0; i < slices_count && at < end; at += slices[i].count, i++)
+	{
+		uint32_t	from = at > part.first ? at : part.first;
+		uint32_t	to = at + slices[i].count < end ? at + slices[i].count : end;
+
+		if (from >= to)
+			continue;
+		out[count++] = (struct model_slice) {
+			.request = slices[i].request, .first = slices[i].first + (from - at), .count = to - from
+		};
+	}
+	return count;
+}
+
+/* What a failed run may have written is taken back. */
+static void
+mark(const struct model_slice *slices, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+	{
+		struct request *request = request_of(slices[i].request);
+
+		request->reply_mark = request->work.reply_used;
+		request->overflow_mark = request->work.overflow ? request->work.overflow_bytes + 1 : 0;
+	}
+}
+
+static void
+restore(const struct model_slice *slices, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+	{
+		struct request *request = request_of(slices[i].request);
+
+		request->work.reply_used = request->reply_mark;
+		request->work.overflow = request->overflow_mark > 0;
+		request->work.overflow_bytes = request->overflow_mark > 0 ? request->overflow_mark - 1 : 0;
+		for (uint32_t row = slices[i].first; row < slices[i].first + slices[i].count; row++)
+			request->work.row_status[row] = request->work.row_message[row] = 0;
+	}
+}
+
+static bool
+run_once(struct engine *engine, struct entry *entry, const struct model_slice *slices, uint32_t count,
+		 struct status *status)
+{
+	status_clear(status);
+	mark(slices, count);
+	if (entry->model->ops->run(entry->model, engine->queue, slices, count, status))
+		return true;
+	if (status->error == INFER_ERROR_DEVICE_LOST)
+	{
+		log_status(LOG_FATAL, "the device is lost", status);
+		process_exit(1);
+	}
+	if (status->error == 0)
+		status_set(status, INFER_ERROR_INTERNAL, "the model failed without saying why");
+	restore(slices, count);
+	return false;
+}
+
+static void
+fail_row(const struct model_slice *slice, const struct status *status)
+{
+	model_row_error(slice->request, slice->first, status->error, status->message,
+					status->detail[0] != '\0' ? status->detail : NULL,
+					status->hint[0] != '\0' ? status->hint : NULL);
+}
+
+void
+run_slices(struct engine *engine, struct entry *entry, const struct model_slice *slices,
+		   uint32_t slices_count)
+{
+	static struct model_slice cut_slices[BATCH_SLICES_MAX];	/* running's, like the batch */
+	struct part parts[PARTS_MAX];
+	uint32_t	parts_count = 0;
+	uint32_t	rows = 0;
+	bool		evicted = false;
+	struct status status;
+
+	if (run_once(engine, entry, slices, slices_count, &status))
+		return;
+	for (uint32_t i = 0; i < slices_count; i++)
+		rows += slices[i].count;
+	log_status(LOG_DEBUG, "a batch failed and runs again in parts", &status);
+	if (status.error == INFER_ERROR_MEMORY)
+		evicted = registry_evict_idle(engine, entry);
+	if (rows == 1 && !evicted)
+	{
+		fail_row(&slices[0], &status);
+		return;
+	}
+	if (evicted)
+		parts[parts_count++] = (struct part) {0, rows};
+	else
+	{
+		parts[parts_count++] = (struct part) {rows / 2, rows - rows / 2};
+		parts[parts_count++] = (struct part) {0, rows / 2};
+	}
+	while (parts_count > 0)
+	{
+		struct part part = parts[--parts_count];
+		uint32_t	count = cut(slices, slices_count, part, cut_slices);
+
+		if (run_once(engine, entry, cut_slices, count, &status))
+			continue;
+		if (part.count == 1)
+			fail_row(&cut_slices[0], &status);
+		else
+		{
+			parts[parts_count++] = (struct part) {part.first + part.count / 2, part.count - part.count / 2};
+			parts[parts_count++] = (struct part) {part.first, part.count / 2};
+		}
+	}
+}

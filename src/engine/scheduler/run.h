@@ -1,0 +1,20 @@
+/*
+ * run.h
+ *	  A batch's rows through their model, whatever fails: each row has its result or its
+ *	  error in the end, unless the device is lost.
+ */
+#ifndef ENGINE_SCHEDULER_RUN_H
+#define ENGINE_SCHEDULER_RUN_H
+
+#include "../engine.h"
+
+/*
+ * engine->running is the caller's, no lock is held.  If a batch fails, memory is made by
+ * evicting idle models (once), and the batch is run in halves, down to single rows, whose
+ * failure is theirs.  A lost device ends the process: calls in flight are sent again to
+ * the next one.
+ */
+extern void run_slices(struct engine *engine, struct entry *entry, const struct model_slice *slices,
+					   uint32_t slices_count);
+
+#endif							/* ENGINE_SCHEDULER_RUN_H */

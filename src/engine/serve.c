@@ -1,0 +1,323 @@
+/*
+ * serve.c
+ *	  infer-engine's command line, and the order in which a running engine is put together.
+ *
+ * Order of a start (each step relies on those before it)
+ *	descriptors and signals → settings → lock file → folders → sandbox → status page →
+ *	device → threads → socket → READY.  A failure is one FATAL line and status 1; nothing
+ *	needs to be undone, since nothing outlives the process but a lock file without a lock.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "engine.h"
+#include "load.h"
+#include "log.h"
+#include "process.h"
+#include "sandbox.h"
+#include "scheduler/scheduler.h"
+#include "serve.h"
+#include "server/server.h"
+
+#define EXIT_USAGE 2
+
+struct options
+{
+	const char *socket;
+	const char *lock;
+	const char *cache;
+	int			status_fd;			/* -1: makes its own page */
+	int			control_fd;			/* -1: not supervised */
+	char	  **settings;
+	int			settings_count;
+};
+
+static struct engine engine;
+static struct server server;
+
+static void
+print_help(void)
+{
+	printf("infer-engine runs models for the PostgreSQL extension infer.\n\n"
+		   "Usage:\n"
+		   "  infer-engine --socket PATH --lock PATH [--cache DIR] [--setting NAME=VALUE]...\n"
+		   "  infer-engine check PATH [--options JSON]\n\n"
+		   "The first form serves; the server's background worker starts it, with\n"
+		   "--status-fd N and --control-fd N.  The second says what a model file or folder is,\n"
+		   "or why it cannot be used.\n\n"
+		   "Settings, with their defaults:\n");
+	settings_help();
+	printf("\nINFER_CPU=scalar, avx2 or avx512 in the environment chooses the kernels, for tests.\n");
+}
+
+static void
+usage(void)
+{
+	fprintf(stderr, "Try \"infer-engine --help\" for more information.\n");
+	exit(EXIT_USAGE);
+}
+
+static int
+parse_fd(const char *text)
+{
+	char	   *end;
+	long		fd = strtol(text, &end, 10);
+
+	if (*end != '\0' || end == text || fd < 0 || fd > 65535 || fcntl((int) fd, F_GETFD) < 0)
+	{
+		fprintf(stderr, "infer-engine: \"%s\" is no open descriptor\n", text);
+		usage();
+	}
+	return (int) fd;
+}
+
+static void
+parse_options(int argc, char **argv, struct options *options)
+{
+	static const struct option longs[] = {
+		{"socket", required_argument, NULL, 's'},
+		{"lock", required_argument, NULL, 'l'},
+		{"cache", required_argument, NULL, 'c'},
+		{"status-fd", required_argument, NULL, 'p'},
+		{"control-fd", required_argument, NULL, 'k'},
+		{"setting", required_argument, NULL, 'x'},
+		{0}
+	};
+	int			option;
+
+	*options = (struct options) {.status_fd = -1, .control_fd = -1};
+	options->settings = calloc((size_t) argc, sizeof(char *));
+	while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1)
+	{
+		switch (option)
+		{
+			case 's':
+				options->socket = optarg;
+				break;
+			case 'l':
+				options->lock = optarg;
+				break;
+			case 'c':
+				options->cache = optarg;
+				break;
+			case 'p':
+				options->status_fd = parse_fd(optarg);
+				break;
+			case 'k':
+				options->control_fd = parse_fd(optarg);
+				break;
+			case 'x':
+				options->settings[options->settings_count++] = optarg;
+				break;
+			default:
+				usage();
+		}
+	}
+	if (optind < argc || options->socket == NULL || options->lock == NULL)
+	{
+		fprintf(stderr, "infer-engine: %s\n", optind < argc ? "too many arguments" : "--socket and --lock are needed");
+		usage();
+	}
+}
+
+static int
+run_check(int argc, char **argv)
+{
+	static const struct option longs[] = {{"options", required_argument, NULL, 'o'}, {0}};
+	const char *options = "{}";
+	int			option;
+
+	while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1)
+	{
+		if (option != 'o')
+			usage();
+		options = optarg;
+	}
+	if (optind + 1 != argc)
+	{
+		fprintf(stderr, "infer-engine: check takes one path\n");
+		usage();
+	}
+	return check_model(argv[optind], options);
+}
+
+/* ---- serving ---- */
+
+static void
+fatal(const char *prefix, const struct status *status)
+{
+	log_status(LOG_FATAL, prefix, status);
+	process_exit(1);
+}
+
+static void
+take_settings(const struct options *options)
+{
+	struct status status;
+	bool		ignored;
+
+	status_clear(&status);
+	settings_default(&engine.settings);
+	for (int i = 0; i < options->settings_count; i++)
+	{
+		if (!settings_set(&engine.settings, options->settings[i], false, &ignored, &status))
+			fatal("invalid setting", &status);
+	}
+	batch_policy_init(&engine.policy);
+	engine.policy.rows_max = engine.settings.batch_rows;
+	engine.policy.delay = engine.settings.batch_delay * 1000;
+	engine.policy.requests_max = engine.settings.queue_limit;
+}
+
+/*
+ * Maps the page writable, then seals it so that nobody else can.  Where the kernel cannot
+ * seal it so, clients are trusted with it as they are with the socket: same user.
+ */
+static bool
+open_page(int fd, struct status *status)
+{
+	struct stat st;
+
+	if (fd < 0)
+	{
+		fd = memfd_create("infer-status", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		if (fd < 0 || ftruncate(fd, INFER_REGION_HEAD) < 0)
+			return status_set(status, INFER_ERROR_INTERNAL, "could not create the status page: %s", strerror(errno));
+	}
+	if (fstat(fd, &st) < 0 || st.st_size < (off_t) sizeof(*engine.page))
+		return status_set(status, INFER_ERROR_INTERNAL, "the status page is too small");
+	engine.page = mmap(NULL, sizeof(*engine.page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (engine.page == MAP_FAILED)
+		return status_set(status, INFER_ERROR_INTERNAL, "could not map the status page: %s", strerror(errno));
+	engine.page_fd = fd;
+	(void) fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
+	engine.page->magic = INFER_PROTOCOL_MAGIC;
+	engine.page->version = INFER_PROTOCOL_VERSION;
+	engine.page->epoch = engine.epoch;
+	infer_store_release32(&engine.page->state, INFER_ENGINE_STARTING);
+	return true;
+}
+
+static bool
+open_cache(const char *cache, struct status *status)
+{
+	engine.cache_fd = -1;
+	if (cache == NULL)
+		return true;
+	if (mkdir(cache, 0700) < 0 && errno != EEXIST)
+		return status_set(status, INFER_ERROR_INTERNAL, "could not create the folder \"%s\": %s", cache, strerror(errno));
+	engine.cache_fd = open(cache, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (engine.cache_fd < 0)
+		return status_set(status, INFER_ERROR_INTERNAL, "could not open the folder \"%s\": %s", cache, strerror(errno));
+	return true;
+}
+
+static void
+enter_sandbox(const struct options *options)
+{
+	char	   *socket_copy = strdup(options->socket);
+	char	   *lock_copy = strdup(options->lock);
+	const char *folders[] = {dirname(socket_copy), dirname(lock_copy), options->cache, NULL};
+
+	sandbox_enter(folders);
+	free(socket_copy);
+	free(lock_copy);
+}
+
+static bool
+open_device(struct status *status)
+{
+	struct device_options options = {
+		.threads = (int) engine.settings.cpu_threads,
+		.memory = engine.settings.memory,
+		.arch = getenv("INFER_CPU"),
+		.beat = &engine.page->device_beat
+	};
+
+	engine.device = device_open(engine.settings.device, &options, status);
+	if (engine.device == NULL)
+		return false;
+	engine.queue = engine.device->ops->queue_create(engine.device, 0, status);
+	if (engine.queue == NULL)
+		return false;
+	engine.device->ops->info(engine.device, &engine.info);
+	if (engine.info.threads == 0)
+		engine.info.threads = 1;
+	engine.page->cores = engine.info.threads;
+	return true;
+}
+
+static bool
+start_threads(struct status *status)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_mutex_init(&engine.lock, NULL);
+	pthread_cond_init(&engine.work, &attr);
+	pthread_cond_init(&engine.loads, &attr);
+	pthread_cond_init(&engine.closed, &attr);
+	pthread_condattr_destroy(&attr);
+	engine.load_last = &engine.load_first;
+	return scheduler_start(&engine, status) && load_start(&engine, status);
+}
+
+static int
+serve(const struct options *options)
+{
+	struct status status;
+
+	status_clear(&status);
+	process_close_inherited(options->status_fd, options->control_fd);
+	take_settings(options);
+	engine.epoch = engine.since = process_time();
+	engine.cores = process_cores();
+	if (!process_init(options->control_fd >= 0, engine.settings.nice, &status) ||
+		process_lock(options->lock, &status) < 0 ||
+		!open_cache(options->cache, &status))
+		fatal("could not start", &status);
+	enter_sandbox(options);
+	if (!open_page(options->status_fd, &status))
+		fatal("could not start", &status);
+	process_on_exit(engine.page, options->socket);
+	if (!open_device(&status))
+		fatal("could not open the device", &status);
+	if (!start_threads(&status) ||
+		!server_open(&server, &engine, options->socket, options->control_fd, &status))
+		fatal("could not start", &status);
+	infer_store_release32(&engine.page->state, INFER_ENGINE_READY);
+	log_write(LOG_INFO, "version %s serves on %s (%s), %u compute threads", INFER_VERSION,
+			  engine.info.name, engine.info.numerics_id, engine.info.threads);
+	server_run(&server);
+}
+
+int
+engine_main(int argc, char **argv)
+{
+	struct options options;
+
+	if (argc > 1 && strcmp(argv[1], "--help") == 0)
+	{
+		print_help();
+		return 0;
+	}
+	if (argc > 1 && strcmp(argv[1], "--version") == 0)
+	{
+		printf("infer-engine %s\n", INFER_VERSION);
+		return 0;
+	}
+	if (argc > 1 && strcmp(argv[1], "check") == 0)
+		return run_check(argc - 1, argv + 1);
+	parse_options(argc, argv, &options);
+	return serve(&options);
+}
