@@ -89,8 +89,10 @@ def sk(name, model, x, y=None, double=False, zipmap=None, opset=None, kind=None,
         opts['zipmap'] = zipmap
     extra = {id(model): opts} if opts else None
     onx = convert_sklearn(model, initial_types=[('X', kind([None, x.shape[1]]))], options=extra, target_opset=opset)
+    # each class in a column of its own: there is no one output of scores
+    classes = None if zipmap == 'columns' else getattr(model, 'classes_', None)
     write('sk_' + name, onx, {'X': np.ascontiguousarray(x[:ROWS * 4:4]).astype(dtype)},
-          tolerance or (F64_TOLERANCE if double else F32_TOLERANCE), getattr(model, 'classes_', None))
+          tolerance or (F64_TOLERANCE if double else F32_TOLERANCE), classes)
 
 
 def sklearn_models():

@@ -665,6 +665,9 @@ def write(folder, case):
     os.makedirs(data)
     with open(os.path.join(folder, name, 'model.onnx'), 'wb') as out:
         out.write(model.SerializeToString())
+    if case['attrs'].get('post_transform') == 'PROBIT':
+        with open(os.path.join(folder, name, 'tolerance'), 'w') as out:
+            out.write('2e-3 1e-3\n')      # onnxruntime's is an approximation
     for kind, tensors in (('input', runtime), ('output', [(o.name, a) for o, a in zip(model.graph.output, outputs)])):
         for k, (tensor, array) in enumerate(tensors):
             with open(os.path.join(data, f'{kind}_{k}.pb'), 'wb') as out:

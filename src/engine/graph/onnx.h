@@ -32,7 +32,7 @@
 
 #define ONNX_IR_FIRST		3
 #define ONNX_IR_LAST		13
-#define ONNX_MAIN_FIRST		6
+#define ONNX_MAIN_FIRST		1			/* claimed from 6; before, operators that did not change until then */
 #define ONNX_MAIN_LAST		25
 #define ONNX_ML_FIRST		1
 #define ONNX_ML_LAST		5

@@ -128,9 +128,20 @@ order_compare(const void *a, const void *b, void *arg)
 	return order != 0 ? order : (x > y) - (x < y);	/* stable: the first of equals stays first */
 }
 
-/* Sorted and without doubles; fallback has the values' type, NULL if an unknown key is an error. */
+static bool
+key_is_nan(const struct list *keys, uint32_t i)
+{
+	return keys->type == DEVICE_F32 ? isnan(((const float *) keys->data)[i]) :
+		keys->type == DEVICE_F64 ? isnan(((const double *) keys->data)[i]) : false;
+}
+
+/*
+ * Sorted and without doubles; fallback has the values' type, NULL if an unknown key is an
+ * error.  nan: whether a NaN among the keys finds a NaN (LabelEncoder before 4: never).
+ */
 static const struct device_lookup *
-table_make(struct graph *graph, const struct list *keys, const struct list *values, const void *fallback)
+table_make(struct graph *graph, const struct list *keys, const struct list *values, const void *fallback,
+		   bool nan)
 {
 	size_t		key_bytes = device_type_bytes(keys->type);
 	size_t		value_bytes = device_type_bytes(values->type);
@@ -148,6 +159,8 @@ table_make(struct graph *graph, const struct list *keys, const struct list *valu
 	for (uint32_t i = 0; i < keys->count; i++)
 	{
 		if (i > 0 && key_compare(keys->type, keys->data, order[i - 1], order[i]) == 0)
+			continue;
+		if (!nan && key_is_nan(keys, order[i]))
 			continue;
 		memcpy(sorted_keys + count * key_bytes, (const uint8_t *) keys->data + order[i] * key_bytes, key_bytes);
 		memcpy(sorted_values + count * value_bytes, (const uint8_t *) values->data + order[i] * value_bytes,
@@ -239,7 +252,7 @@ lookup_to_output(struct graph *graph, const struct onnx_node *node, int32_t x, c
 
 	if (fallback == NULL)
 		return false;
-	table = table_make(graph, keys, values, fallback);
+	table = table_make(graph, keys, values, fallback, node->version >= 4);
 	return table != NULL && graph_output(graph, node, 0, graph_lookup(graph, table, x));
 }
 
@@ -337,7 +350,7 @@ lower_one_hot_encoder(struct graph *graph, const struct onnx_node *node)
 		return graph_unsupported(graph, node, "has an input of %d dimensions", rank);
 	memcpy(dims, graph_value(graph, x)->dims, sizeof(dims) - sizeof(dims[0]));
 	dims[rank] = 1;
-	table = table_make(graph, &keys, &places, zeros != 0 ? &unknown : NULL);
+	table = table_make(graph, &keys, &places, zeros != 0 ? &unknown : NULL, true);
 	if (table == NULL)
 		return false;
 	x = graph_view(graph, graph_lookup(graph, table, x), rank + 1, dims);

@@ -47,17 +47,14 @@ lower_hardmax(struct graph *graph, const struct onnx_node *node)
 	return lower_softmax_kind(graph, node, SOFTMAX_HARD);
 }
 
-/* x / |x|, and 0 where the norm is 0. */
+/* x / |x|; not a number where the norm is 0. */
 static bool
 lower_lp_normalization(struct graph *graph, const struct onnx_node *node)
 {
 	int32_t		x = graph_input(graph, node, 0);
-	int32_t		norm;
-	int32_t		is_zero;
 	int64_t		axis_given;
 	int64_t		p;
 	int			axis;
-	uint8_t		type;
 
 	if (x == GRAPH_FAILED ||
 		!graph_attribute_int(graph, node, "axis", -1, &axis_given) ||
@@ -66,11 +63,9 @@ lower_lp_normalization(struct graph *graph, const struct onnx_node *node)
 		return false;
 	if (p != 1 && p != 2)
 		return graph_malformed(graph, node, "has p = %lld, which is not 1 or 2", (long long) p);
-	type = graph_value(graph, x)->type;
-	norm = graph_reduce(graph, p == 1 ? REDUCE_L1 : REDUCE_L2, x, 1u << axis, true);
-	is_zero = graph_binary(graph, BINARY_EQUAL, norm, graph_constant_number(graph, type, 0));
-	norm = graph_where(graph, is_zero, graph_constant_number(graph, type, 1), norm);
-	return graph_output(graph, node, 0, graph_binary(graph, BINARY_DIV, x, norm));
+	return graph_output(graph, node, 0,
+						graph_binary(graph, BINARY_DIV, x,
+									 graph_reduce(graph, p == 1 ? REDUCE_L1 : REDUCE_L2, x, 1u << axis, true)));
 }
 
 /* One of the statistics, of type type and with a dimension of 1 for each that follows x's second. */
