@@ -191,4 +191,77 @@ GRANT SELECT ON infer.model_versions, infer.models TO PUBLIC;
 
 /* ---- the verbs ---- */
 
+/*
+ * STABLE, never IMMUTABLE: a model can be replaced.  Called on NULL: one NULL input gives
+ * NULL, a NULL among several is a missing value.
+ */
+CREATE FUNCTION @extschema@.infer(model text, VARIADIC "any") RETURNS jsonb
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer';
+COMMENT ON FUNCTION @extschema@.infer(text, VARIADIC "any") IS 'whatever the model returns for the input';
+
+CREATE FUNCTION infer.try(model text, VARIADIC "any") RETURNS jsonb
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer_try';
+COMMENT ON FUNCTION infer.try(text, VARIADIC "any") IS 'like infer(), but NULL instead of an error of this row or of a lost, late or full engine';
+
+CREATE FUNCTION infer.predict(model text, VARIADIC "any") RETURNS double precision
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer_predict';
+COMMENT ON FUNCTION infer.predict(text, VARIADIC "any") IS 'the one number that a regression or a network with one output returns';
+
+CREATE FUNCTION infer.outputs(model text, VARIADIC "any") RETURNS double precision[]
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer_outputs';
+COMMENT ON FUNCTION infer.outputs(text, VARIADIC "any") IS 'the numbers that a model returns';
+
+CREATE FUNCTION infer.classify(model text, VARIADIC "any") RETURNS text
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer_classify';
+COMMENT ON FUNCTION infer.classify(text, VARIADIC "any") IS 'the label that a classifier chooses';
+
+CREATE FUNCTION infer.probabilities(model text, VARIADIC "any") RETURNS jsonb
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer_probabilities';
+COMMENT ON FUNCTION infer.probabilities(text, VARIADIC "any") IS 'the probability of each class';
+
+CREATE FUNCTION infer.probability(model text, class text, VARIADIC "any") RETURNS double precision
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer_probability';
+COMMENT ON FUNCTION infer.probability(text, text, VARIADIC "any") IS 'the probability of one class';
+
 /* ---- the engine ---- */
+
+CREATE FUNCTION infer.read_stats(OUT name text, OUT version int, OUT calls bigint, OUT rows bigint,
+								 OUT batches bigint, OUT mean_batch_rows double precision,
+								 OUT errors bigint, OUT cancelled bigint, OUT inline_calls bigint,
+								 OUT queue_time double precision, OUT compute_time double precision,
+								 OUT since timestamptz) RETURNS SETOF record
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_stats';
+COMMENT ON FUNCTION infer.read_stats() IS 'behind the view infer.stats';
+
+CREATE FUNCTION infer.read_loaded_models(OUT name text, OUT version int, OUT key text, OUT state text,
+										 OUT bytes bigint, OUT loaded_at timestamptz,
+										 OUT last_used_at timestamptz) RETURNS SETOF record
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_loaded_models';
+COMMENT ON FUNCTION infer.read_loaded_models() IS 'behind the view infer.loaded_models';
+
+CREATE FUNCTION infer.read_devices(OUT device text, OUT description text, OUT in_use bool, OUT threads int,
+								   OUT memory_budget bigint, OUT memory_used bigint,
+								   OUT busy_time double precision, OUT numerics_id text) RETURNS SETOF record
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_devices';
+COMMENT ON FUNCTION infer.read_devices() IS 'behind the view infer.devices';
+
+CREATE VIEW infer.stats AS SELECT * FROM infer.read_stats();
+COMMENT ON VIEW infer.stats IS 'what the engine counted for each version; times in milliseconds';
+
+CREATE VIEW infer.loaded_models AS SELECT * FROM infer.read_loaded_models();
+COMMENT ON VIEW infer.loaded_models IS 'the versions that the engine knows, and the memory that they hold';
+
+CREATE VIEW infer.devices AS SELECT * FROM infer.read_devices();
+COMMENT ON VIEW infer.devices IS 'what the engine computes on';
+
+GRANT SELECT ON infer.stats, infer.loaded_models, infer.devices TO PUBLIC;
+
+CREATE FUNCTION infer.reset_stats() RETURNS void
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_reset_stats';
+COMMENT ON FUNCTION infer.reset_stats() IS 'set the counters of infer.stats and infer.devices to zero';
+REVOKE EXECUTE ON FUNCTION infer.reset_stats() FROM PUBLIC;
+
+CREATE FUNCTION infer.restart_engine() RETURNS void
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'restart_engine';
+COMMENT ON FUNCTION infer.restart_engine() IS 'replace the engine by a fresh process; calls in flight are sent again';
+REVOKE EXECUTE ON FUNCTION infer.restart_engine() FROM PUBLIC;

@@ -29,6 +29,14 @@ extern InferBinding *infer_binding_make(const InferModel *model, int nargs, cons
 										MemoryContext context);
 
 /*
+ * Look at what of a row's shape only its values tell (the columns of a composite value),
+ * raising what is wrong with it before the first write: 22023, 42804, 42702.  Optional:
+ * infer_binding_write does it as well.  Whoever must tell a row's own errors, which
+ * infer.try hides, from the statement's calls it first.
+ */
+extern void infer_binding_prepare(const InferBinding *binding, const Datum *values, const bool *nulls);
+
+/*
  * Write row number row of a call.  Errors: 22003 for what does not fit the input's type,
  * 22004 for NULL where the model has no notion of a missing value, 22023 for wrong
  * lengths.
@@ -36,13 +44,34 @@ extern InferBinding *infer_binding_make(const InferModel *model, int nargs, cons
 extern void infer_binding_write(const InferBinding *binding, InferCall *call, uint32 row,
 								const Datum *values, const bool *nulls);
 
-/* ---- results; each checks that the model's kind has what is asked for ---- */
+/* ---- results ---- */
 
+typedef enum InferVerb
+{
+	INFER_VERB_INFER,				/* infer(), infer.try() */
+	INFER_VERB_PREDICT,
+	INFER_VERB_OUTPUTS,
+	INFER_VERB_CLASSIFY,
+	INFER_VERB_PROBABILITIES,
+	INFER_VERB_PROBABILITY
+} InferVerb;
+
+/*
+ * Checks that the model has what the verb asks for (42809 with the verb that fits), and
+ * returns the outputs to ask the engine for.  Once per model and verb, before any result.
+ */
+extern uint32 infer_result_wanted(const InferModel *model, InferVerb verb);
+
+/* The number of a class; 22023 with the list of classes if there is none of that name. */
+extern int	infer_result_class(const InferModel *model, const char *class_, Size length);
+
+/* Of a row whose status is INFER_OK.  Errors: IF008 for what is not finite, 42809 for
+ * scores that turn out not to be probabilities. */
 extern Datum infer_result_jsonb(const InferModel *model, InferCall *call, uint32 row);		/* infer() */
 extern float8 infer_result_number(const InferModel *model, InferCall *call, uint32 row);	/* predict */
 extern Datum infer_result_numbers(const InferModel *model, InferCall *call, uint32 row);	/* outputs */
 extern text *infer_result_label(const InferModel *model, InferCall *call, uint32 row);		/* classify */
 extern Datum infer_result_probabilities(const InferModel *model, InferCall *call, uint32 row);
-extern float8 infer_result_probability(const InferModel *model, InferCall *call, uint32 row, const char *class_);
+extern float8 infer_result_probability(const InferModel *model, InferCall *call, uint32 row, int class_);
 
 #endif							/* INFER_VALUES_H */

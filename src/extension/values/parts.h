@@ -1,0 +1,200 @@
+/*
+ * parts.h
+ *	  What the files behind values.h share.
+ *
+ * Nouns
+ *	source		what an SQL value is to a conversion: its base type, domains removed
+ *	shape		an input of the model as a flat run of elements, with the names of those
+ *	step		one value (an argument, a column) and where it goes: an element, a whole input,
+ *				or all inputs one after the other
+ *	sink		an input's column of the call being written
+ *
+ * binding.c plans steps from names and counts; rows.c does so for the columns of a
+ * composite value, whose type is only known from the value; objects.c reads jsonb by key;
+ * arrays.c and convert.c put values into sinks; result.c is the way back.
+ */
+#ifndef INFER_VALUES_PARTS_H
+#define INFER_VALUES_PARTS_H
+
+#include "postgres.h"
+
+#include "access/tupdesc.h"
+#include "utils/jsonb.h"
+
+#include "../compat.h"
+#include "../values.h"
+
+typedef enum ValueSource
+{
+	SOURCE_INT2,
+	SOURCE_INT4,
+	SOURCE_INT8,
+	SOURCE_FLOAT4,
+	SOURCE_FLOAT8,
+	SOURCE_NUMERIC,
+	SOURCE_BOOL,
+	SOURCE_TEXT,				/* text, varchar */
+	SOURCE_BPCHAR,
+	SOURCE_CSTRING,				/* an unknown literal */
+	SOURCE_NAME,
+	SOURCE_CHAR,				/* "char" */
+	SOURCE_ENUM,
+	SOURCE_DATE,
+	SOURCE_JSONB,
+	SOURCE_ROW,
+	SOURCE_OTHER				/* cannot be a feature */
+} ValueSource;
+
+typedef struct ValueType
+{
+	Oid			type;			/* as declared, for messages */
+	ValueSource source;			/* of the elements, if array */
+	bool		array;
+	int16		length;			/* of an array's elements */
+	bool		byval;
+	char		align;
+} ValueType;
+
+typedef struct InputShape
+{
+	const struct infer_tensor *tensor;
+	uint64		width;			/* elements of a row; a varying input: of one step along
+								 * what varies */
+	bool		varies;
+	uint64		first;			/* elements of the inputs before it */
+	bool		features;		/* the elements have names of their own */
+	uint32		names_count;	/* width, or 0; of width 1 without features: the input's own */
+	const char **names;
+	int		   *names_length;
+	int			name_length;	/* of tensor->name */
+} InputShape;
+
+typedef enum StepKind
+{
+	STEP_ELEMENT,				/* a scalar for one element */
+	STEP_INPUT,					/* a value for a whole input */
+	STEP_SPREAD					/* one array for all inputs, in their order */
+} StepKind;
+
+typedef struct BindingStep
+{
+	StepKind	kind;
+	int			from;			/* argument or attribute, from 0 */
+	uint32		input;
+	uint64		element;
+	ValueType	type;
+} BindingStep;
+
+typedef struct StepList
+{
+	int			count;
+	BindingStep *steps;
+	uint64		scalars;		/* elements given one by one to a varying input */
+} StepList;
+
+typedef struct ValueSink
+{
+	const InferBinding *binding;
+	InferCall  *call;
+	uint32		input;
+	uint32		type;			/* enum infer_type */
+	bool		missing;		/* the model has a notion of a missing value */
+	uint64		width;			/* elements of this row */
+	uint64		base;			/* number of the row's first element in its column */
+	uint64		moves;			/* data is where it was after so many moves */
+	char	   *data;			/* that element */
+} ValueSink;
+
+typedef struct RowPlan			/* for one row type; remade when the type changes */
+{
+	MemoryContext context;
+	Oid			type;
+	int32		typmod;
+	uint64		identifier;		/* of the type's definition */
+	TupleDesc	desc;
+	Datum	   *values;
+	bool	   *nulls;
+	StepList	steps;
+} RowPlan;
+
+typedef enum BindingMode
+{
+	BINDING_POSITIONAL,
+	BINDING_ROW,
+	BINDING_OBJECT
+} BindingMode;
+
+struct InferBinding
+{
+	const InferModel *model;
+	MemoryContext context;
+	BindingMode mode;
+	int			inputs_count;
+	InputShape *inputs;
+	uint64		elements;		/* of all inputs of a row; 0: one of them varies */
+	bool		named;			/* every input's elements have names */
+	StepList	steps;			/* positional */
+	RowPlan   **row;			/* points to the current plan, or to NULL */
+	ValueSink  *sinks;			/* scratch of a write, one per input */
+	uint64	   *moves;			/* how often columns may have changed their addresses */
+};
+
+/* ---- binding.c ---- */
+
+extern ValueType value_type(Oid type);
+extern void value_check_accepts(const InferBinding *binding, uint32 input, uint64 element,
+								const ValueType *type);
+extern void binding_plan_positional(const InferBinding *binding, int count, const ValueType *types,
+									const int *from, StepList *out);
+extern void binding_run_steps(const InferBinding *binding, InferCall *call, uint32 row,
+							  const StepList *steps, const Datum *values, const bool *nulls);
+extern void binding_open(const InferBinding *binding, InferCall *call, uint32 row, uint32 input,
+						 uint64 count);
+extern const char *value_where(const InferBinding *binding, uint32 input, uint64 element);
+extern const char *value_names_list(int count, const char *const *names);
+pg_noreturn extern void value_count_error(const InferBinding *binding, uint64 given, const char *noun);
+pg_noreturn extern void value_width_error(const InferBinding *binding, uint32 input, uint64 given);
+pg_noreturn extern void value_names_missing(const InferBinding *binding, const char *holder, List *missing);
+
+extern void sink_find(ValueSink *sink);
+
+/* The row's first element; valid until the next column or string of the call. */
+static inline void *
+sink_data(ValueSink *sink)
+{
+	if (unlikely(sink->moves != *sink->binding->moves))
+		sink_find(sink);
+	return sink->data;
+}
+
+/* ---- rows.c, objects.c ---- */
+
+extern void binding_row_prepare(const InferBinding *binding, Datum value);
+extern void binding_row_write(const InferBinding *binding, InferCall *call, uint32 row, Datum value);
+extern void binding_object_write(const InferBinding *binding, InferCall *call, uint32 row, Datum value);
+extern void value_put_json_input(const InferBinding *binding, InferCall *call, uint32 row,
+								 uint32 input, const JsonbValue *value);
+extern void value_put_jsonb_input(const InferBinding *binding, InferCall *call, uint32 row,
+								  uint32 input, Datum value);
+extern void value_put_json(ValueSink *sink, uint64 element, const JsonbValue *value);
+
+extern void value_put_jsonb(ValueSink *sink, uint64 element, Datum value);
+
+/* ---- arrays.c ---- */
+
+extern void value_put_array(const InferBinding *binding, InferCall *call, uint32 row, uint32 input,
+							const ValueType *type, Datum value);
+extern void value_put_spread(const InferBinding *binding, const ValueType *type, Datum value);
+extern void value_check_dims(const InferBinding *binding, uint32 input, int ndim, const int *dims,
+							 uint64 count);
+
+/* ---- convert.c ---- */
+
+extern void value_put(ValueSink *sink, uint64 element, ValueSource source, Datum value);
+extern void value_put_string(ValueSink *sink, uint64 element, const char *text, Size length);
+extern void value_put_missing(ValueSink *sink, uint64 element);
+extern void value_put_missing_input(const InferBinding *binding, InferCall *call, uint32 row, uint32 input);
+pg_noreturn extern void value_refuse_text(const InferBinding *binding, uint32 input, uint64 element,
+							  const char *text, Size length);
+
+#endif							/* INFER_VALUES_PARTS_H */
