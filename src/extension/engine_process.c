@@ -58,6 +58,7 @@ static EngineSetting settings[] = {
 	{"batch_delay", &infer_batch_delay, NULL, true},	/* usec */
 	{"queue_limit", &infer_queue_limit, NULL, true},
 	{"payload_limit", &infer_payload_limit, NULL, true},	/* kB */
+	{"engine_timeout", &infer_engine_timeout, NULL, true},	/* ms */
 };
 
 static volatile sig_atomic_t engine_pid = 0;

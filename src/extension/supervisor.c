@@ -26,6 +26,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -154,19 +155,42 @@ make_directory(const char *path)
 
 /* ---- starting ---- */
 
-/* The process that holds the engine's lock: 0 nobody. */
-static pid_t
-lock_holder(void)
+/* Whether the process is an engine: a lock file may outlive its writer, and numbers return. */
+static bool
+is_engine(pid_t pid)
 {
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	int			fd = open(INFER_LOCK, O_RDWR | O_CLOEXEC);
-	int			rc;
+	char		path[MAXPGPATH];
+	char		comm[32] = "";
+	int			fd;
+	ssize_t		length;
 
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int) pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return 0;
-	rc = fcntl(fd, F_GETLK, &lock);
+		return false;
+	length = read(fd, comm, sizeof(comm) - 1);
 	close(fd);
-	return rc == 0 && lock.l_type != F_UNLCK ? lock.l_pid : 0;
+	return length > 0 && strncmp(comm, "infer-engine", 12) == 0;
+}
+
+/* Whether an old engine holds the lock; *holder is its process, 0 if it cannot be told. */
+static bool
+lock_is_held(pid_t *holder)
+{
+	char		text[32] = "";
+	int			fd = open(INFER_LOCK, O_RDWR | O_CLOEXEC);
+	bool		held;
+
+	*holder = 0;
+	if (fd < 0)
+		return false;
+	held = flock(fd, LOCK_EX | LOCK_NB) < 0;
+	if (held && read(fd, text, sizeof(text) - 1) > 0)
+		*holder = atoi(text);
+	close(fd);
+	if (*holder <= 1 || !is_engine(*holder))
+		*holder = 0;
+	return held;
 }
 
 /*
@@ -176,9 +200,9 @@ lock_holder(void)
 static bool
 old_engine_gone(TimestampTz now)
 {
-	pid_t		holder = lock_holder();
+	pid_t		holder;
 
-	if (holder == 0)
+	if (!lock_is_held(&holder))
 	{
 		supervisor.old_since = 0;
 		supervisor.old_killed = false;
@@ -186,11 +210,10 @@ old_engine_gone(TimestampTz now)
 	}
 	if (supervisor.old_since == 0)
 		supervisor.old_since = now;
-	if (!supervisor.old_killed && now >= after_ms(supervisor.old_since, OLD_ENGINE_TIME))
+	if (!supervisor.old_killed && holder != 0 && now >= after_ms(supervisor.old_since, OLD_ENGINE_TIME))
 	{
 		ereport(LOG, (errmsg("infer: killing an engine left over from before, process %d", (int) holder)));
-		if (holder > 1)
-			kill(holder, SIGKILL);
+		kill(holder, SIGKILL);
 		supervisor.old_killed = true;
 	}
 	supervisor.start_at = after_ms(now, 10);
