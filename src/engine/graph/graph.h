@@ -56,7 +56,7 @@ struct graph_value
 	int64_t		dims[DEVICE_RANK_MAX];	/* of one item: at batch 1 */
 	int64_t		elements;			/* of one item */
 	bool		rows;				/* one item per row; else constant */
-	int32_t		root;				/* whose memory it has: itself, or what it is a view of */
+	int32_t		root;				/* what it is a view of, itself if of nothing: see graph_root */
 	int32_t		producer;			/* op that computes it, or -1 */
 
 	/* constants */
@@ -74,9 +74,8 @@ struct graph_value
 	/* after graph_compile */
 	int32_t		binding;			/* of the root, or -1 */
 	int32_t		tensor_index;		/* in the program, or -1 */
-	uint32_t	uses;				/* by ops that stay, and as outputs */
-	int32_t		first;				/* op that writes the root */
-	int32_t		last;				/* last op that reads the root or a view of it */
+	uint32_t	uses;				/* of a root: by ops that stay, and as outputs */
+	int32_t		last;				/* of a root: the last op that reads it or a view of it */
 	uint64_t	offset;				/* in the arena, bytes per item */
 };
 
@@ -86,8 +85,9 @@ struct graph_op
 	bool		removed;			/* fused into another, or nobody wants what it computes */
 	int32_t		matrix;				/* GEMM: the constant value [K,N], or [N,K] if transposed */
 	bool		transposed;
-	const double *scale;			/* GEMM: factors of the columns [N], folded into the matrix */
-	int32_t		fused[4];			/* nodes that were fused into this op; -1 */
+	double	   *scale;				/* GEMM: factors of the columns [N], folded into the matrix */
+	double	   *shift;				/* GEMM: with scale, the bias [N] */
+	int32_t		fused[4];			/* nodes that were fused into this op */
 	uint32_t	fused_count;
 };
 
@@ -226,6 +226,15 @@ graph_value(const struct graph *graph, int32_t value)
 	return &graph->values[value];
 }
 
+/* The value whose memory this one has. */
+static inline int32_t
+graph_root(const struct graph *graph, int32_t value)
+{
+	while (graph->values[value].root != value)
+		value = graph->values[value].root;
+	return value;
+}
+
 /* Whether it is constant; false for GRAPH_ABSENT and GRAPH_FAILED. */
 extern bool graph_is_constant(const struct graph *graph, int32_t value);
 
@@ -294,6 +303,8 @@ extern int32_t graph_reduce(struct graph *graph, uint16_t fn, int32_t x, uint32_
 extern int32_t graph_softmax(struct graph *graph, uint16_t fn, int32_t x, int axis, int following);
 extern int32_t graph_arg(struct graph *graph, uint16_t fn, int32_t x, int axis, bool keep, bool last);
 extern int32_t graph_normalize(struct graph *graph, uint16_t fn, int32_t x);
+
+/* table, with its keys and values, lies in the pool: a constant's data may be gone at run time. */
 extern int32_t graph_lookup(struct graph *graph, const struct device_lookup *table, int32_t x);
 
 /* The general form, for what has none above: op with f, i, fn, params set. */

@@ -37,7 +37,7 @@ scores_mark(struct graph *graph, int32_t scores, int32_t labels)
 		graph_cast(graph, labels, DEVICE_I64) : labels;
 	const void *data = graph_data(graph, list);
 	uint32_t	count = (uint32_t) graph_value(graph, labels)->elements;
-	int32_t		root = graph_value(graph, scores)->root;
+	int32_t		root = graph_root(graph, scores);
 
 	if (data == NULL)
 		return false;
@@ -45,7 +45,7 @@ scores_mark(struct graph *graph, int32_t scores, int32_t labels)
 	{
 		struct graph_value *output = graph_value(graph, graph->outputs[i]);
 
-		if (output->root == root && output->role == INFER_ROLE_VALUE && output->elements == count &&
+		if (graph_root(graph, graph->outputs[i]) == root && output->role == INFER_ROLE_VALUE && output->elements == count &&
 			!graph_role_scores(graph, graph->outputs[i], graph_value(graph, list)->type, count, data, false))
 			return false;
 	}

@@ -83,7 +83,7 @@ graph_data(struct graph *graph, int32_t value)
 
 	if (value < 0)
 		return NULL;
-	root = graph_value(graph, graph->values[value].root);
+	root = graph_value(graph, graph_root(graph, value));
 	if (root->data != NULL)
 		return root->data;
 	if (root->tensor == NULL)
@@ -275,7 +275,7 @@ graph_view(struct graph *graph, int32_t value, int rank, const int64_t *dims)
 						from->elements, graph->values[view].elements);
 		return GRAPH_FAILED;
 	}
-	graph->values[view].root = from->root;
+	graph->values[view].root = graph_root(graph, value);
 	graph->values[view].producer = from->producer;
 	graph_role_copy(graph, view, value);
 	return view;

@@ -1,0 +1,164 @@
+/*
+ * graph_describe.c
+ *	  What a graph is, for people: infer-engine check PATH.
+ */
+#include "graph_model.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../graph/graph_internal.h"
+
+static const char *const task_names[] = {"network", "regression", "classifier"};
+static const char *const role_names[] = {"", ", label", ", scores by class"};
+
+static void
+print_shape(uint32_t rank, const int64_t *dims)
+{
+	printf("[");
+	for (uint32_t i = 0; i < rank; i++)
+		printf("%s%" PRId64, i == 0 ? "" : ",", dims[i]);
+	printf("]");
+}
+
+static void
+print_tensor(const struct infer_tensor *tensor)
+{
+	printf("  %-24s %s ", tensor->name, infer_type_name(tensor->type));
+	print_shape(tensor->rank, tensor->dims);
+	printf("%s%s%s\n", role_names[tensor->role <= INFER_ROLE_SCORES ? tensor->role : 0],
+		   (tensor->flags & INFER_TENSOR_MISSING) != 0 ? ", may be missing" : "",
+		   (tensor->flags & INFER_TENSOR_MAP) != 0 ? ", shown by class" : "");
+}
+
+static void
+print_texts(const char *title, uint32_t count, char *const *texts)
+{
+	if (count == 0)
+		return;
+	printf("%s (%u):", title, count);
+	for (uint32_t i = 0; i < count; i++)
+		printf("%s %s", i == 0 ? "" : ",", texts[i]);
+	printf("\n");
+}
+
+static void
+print_op(const struct graph_model *m, const struct graph_op *op)
+{
+	const struct graph *graph = &m->graph;
+	const struct graph_value *output = graph_value(graph, op->device.output);
+	const char *function = graph_function_name(&op->device);
+
+	printf("      %s", graph_op_name(&op->device));
+	if (op->device.op == DEVICE_OP_GEMM && op->scale != NULL)
+		printf(" with folded normalisation");
+	if (op->device.op == DEVICE_OP_GEMM && op->device.inputs[1] >= 0)
+		printf(" + bias");
+	if (function[0] != '\0')
+		printf("%s%s", op->device.op == DEVICE_OP_GEMM ? " + " : " ", function);
+	printf(" ");
+	for (uint32_t i = 0; i < op->device.inputs_count && i < 3; i++)
+		if (op->device.inputs[i] >= 0 && (op->device.op != DEVICE_OP_GEMM || i == 0))
+		{
+			const struct graph_value *input = graph_value(graph, op->device.inputs[i]);
+
+			if (!input->rows)
+				printf("constant ");
+			print_shape(input->rank, input->dims);
+			printf(" ");
+		}
+	if (op->device.inputs_count > 3)
+		printf("… ");
+	if (op->matrix >= 0)
+	{
+		printf("packed ");
+		print_shape(2, graph_value(graph, op->matrix)->dims);
+		printf(op->transposed ? " transposed " : " ");
+	}
+	printf("-> %s ", infer_type_name(output->type));
+	print_shape(output->rank, output->dims);
+	printf(", one per row\n");
+}
+
+/* The op that took this node up, or -1. */
+static int32_t
+fused_into(const struct graph *graph, uint32_t node)
+{
+	for (uint32_t i = 0; i < graph->program_ops_count; i++)
+	{
+		const struct graph_op *op = &graph->ops[graph->program_ops[i]];
+
+		for (uint32_t j = 0; j < op->fused_count; j++)
+			if (op->fused[j] == (int32_t) node)
+				return op->device.node;
+	}
+	return -1;
+}
+
+static bool
+outputs_constant(const struct graph *graph, const struct onnx_node *node)
+{
+	for (uint32_t i = 0; i < node->outputs_count; i++)
+		if (node->outputs[i] >= 0 && graph->by_name[node->outputs[i]] >= 0 &&
+			graph_value(graph, graph->by_name[node->outputs[i]])->rows)
+			return false;
+	return true;
+}
+
+static void
+print_node(const struct graph_model *m, const struct onnx_node *node)
+{
+	const struct graph *graph = &m->graph;
+	char		label[512];
+	bool		any = false, removed = false;
+	int32_t		host = fused_into(graph, node->index);
+
+	printf("  %s: ", graph_node_label(graph, (int32_t) node->index, label, sizeof(label)));
+	for (uint32_t i = 0; i < graph->ops_count; i++)
+	{
+		const struct graph_op *op = &graph->ops[i];
+
+		if (op->device.node != (int32_t) node->index)
+			continue;
+		removed = removed || op->removed;
+		if (op->removed)
+			continue;
+		if (!any)
+			printf("\n");
+		any = true;
+		print_op(m, op);
+	}
+	if (host >= 0)
+		printf("%sfused into %s\n", any ? "      " : "", graph_node_label(graph, host, label, sizeof(label)));
+	else if (!any)
+		printf("%s\n", removed ? "not needed" : outputs_constant(graph, node) ? "constant, computed at load" :
+			   "a view of its input");
+}
+
+void
+graph_model_describe(struct model *model)
+{
+	const struct graph_model *m = (const struct graph_model *) model;
+	const struct infer_signature *signature = &model->signature;
+
+	printf("kind: %s (%s)\n", signature->kind, task_names[signature->task]);
+	printf("format: %s%s%s\n", signature->format, m->onnx.producer[0] == '\0' ? "" : ", by ", m->onnx.producer);
+	if (signature->notes[0] != '\0')
+		printf("notes: %s\n", signature->notes);
+	printf("inputs of a row:\n");
+	for (uint32_t i = 0; i < signature->inputs_count; i++)
+		print_tensor(&signature->inputs[i]);
+	printf("outputs of a row:\n");
+	for (uint32_t i = 0; i < signature->outputs_count; i++)
+		print_tensor(&signature->outputs[i]);
+	print_texts("classes", signature->classes_count, signature->classes);
+	print_texts("features", signature->features_count, signature->features);
+	printf("memory: %" PRIu64 " bytes of packed weights, %" PRIu64 " of graph and constants, %" PRIu64 " per row of a batch\n",
+		   m->graph.weights_bytes, m->memory.used, m->row_bytes);
+	printf("batches: up to %u rows\n", model->batch_rows_max);
+	printf("nodes: %u, lowered to %u ops (%u were computed at load)\n", m->onnx.nodes_count,
+		   m->graph.program_ops_count, m->graph.folded);
+	for (uint32_t i = 0; i < m->onnx.nodes_count; i++)
+		print_node(m, &m->onnx.nodes[i]);
+}

@@ -1,0 +1,46 @@
+/*
+ * graph_model.h
+ *	  A graph as a model: what graph_model.c (open), graph_run.c and graph_describe.c share.
+ *
+ * Everything but buffers is immutable after open; buffers belong to the one thread that
+ * runs the model.
+ */
+#ifndef ENGINE_MODEL_GRAPH_MODEL_H
+#define ENGINE_MODEL_GRAPH_MODEL_H
+
+#include "../graph/graph.h"
+#include "model.h"
+
+struct graph_buffers				/* grown to the largest batch so far, then reused */
+{
+	uint32_t	rows;				/* that they hold */
+	void	  **bindings;			/* graph.bindings_count, items end to end */
+	void	   *arena;
+	uint32_t   *row_error;
+	const char **row_message;
+	uint8_t    *texts;				/* bytes of the batch's strings, copied from regions */
+	uint64_t	texts_space;
+};
+
+struct graph_model
+{
+	struct model model;				/* first: see struct model */
+	struct device *device;
+	struct graph_memory memory;		/* all of the graph on the host */
+	struct onnx_model onnx;
+	struct graph graph;
+	uint64_t	row_bytes;			/* arena and bindings of one row */
+	struct graph_buffers buffers;
+};
+
+/* Elements of one row of an input or output. */
+extern uint64_t graph_tensor_width(const struct infer_tensor *tensor);
+
+extern bool graph_model_run(struct model *model, struct device_queue *queue,
+							const struct model_slice *slices, uint32_t slices_count,
+							struct status *status);
+extern bool graph_buffers_grow(struct graph_model *model, uint32_t rows, struct status *status);
+extern void graph_buffers_free(struct graph_model *model);
+extern void graph_model_describe(struct model *model);
+
+#endif							/* ENGINE_MODEL_GRAPH_MODEL_H */
