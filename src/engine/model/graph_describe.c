@@ -1,6 +1,7 @@
 /*
  * graph_describe.c
- *	  What a graph is, for people: infer-engine check PATH.
+ *	  What a graph does, node by node, for people: the part of infer-engine check PATH that
+ *	  the signature does not tell.
  */
 #include "graph_model.h"
 
@@ -10,9 +11,6 @@
 
 #include "../graph/graph_internal.h"
 
-static const char *const task_names[] = {"network", "regression", "classifier"};
-static const char *const role_names[] = {"", ", label", ", scores by class"};
-
 static void
 print_shape(uint32_t rank, const int64_t *dims)
 {
@@ -20,27 +18,6 @@ print_shape(uint32_t rank, const int64_t *dims)
 	for (uint32_t i = 0; i < rank; i++)
 		printf("%s%" PRId64, i == 0 ? "" : ",", dims[i]);
 	printf("]");
-}
-
-static void
-print_tensor(const struct infer_tensor *tensor)
-{
-	printf("  %-24s %s ", tensor->name, infer_type_name(tensor->type));
-	print_shape(tensor->rank, tensor->dims);
-	printf("%s%s%s\n", role_names[tensor->role <= INFER_ROLE_SCORES ? tensor->role : 0],
-		   (tensor->flags & INFER_TENSOR_MISSING) != 0 ? ", may be missing" : "",
-		   (tensor->flags & INFER_TENSOR_MAP) != 0 ? ", shown by class" : "");
-}
-
-static void
-print_texts(const char *title, uint32_t count, char *const *texts)
-{
-	if (count == 0)
-		return;
-	printf("%s (%u):", title, count);
-	for (uint32_t i = 0; i < count; i++)
-		printf("%s %s", i == 0 ? "" : ",", texts[i]);
-	printf("\n");
 }
 
 static void
@@ -140,24 +117,11 @@ void
 graph_model_describe(struct model *model)
 {
 	const struct graph_model *m = (const struct graph_model *) model;
-	const struct infer_signature *signature = &model->signature;
 
-	printf("kind: %s (%s)\n", signature->kind, task_names[signature->task]);
-	printf("format: %s%s%s\n", signature->format, m->onnx.producer[0] == '\0' ? "" : ", by ", m->onnx.producer);
-	if (signature->notes[0] != '\0')
-		printf("notes: %s\n", signature->notes);
-	printf("inputs of a row:\n");
-	for (uint32_t i = 0; i < signature->inputs_count; i++)
-		print_tensor(&signature->inputs[i]);
-	printf("outputs of a row:\n");
-	for (uint32_t i = 0; i < signature->outputs_count; i++)
-		print_tensor(&signature->outputs[i]);
-	print_texts("classes", signature->classes_count, signature->classes);
-	print_texts("features", signature->features_count, signature->features);
-	printf("memory: %" PRIu64 " bytes of packed weights, %" PRIu64 " of graph and constants, %" PRIu64 " per row of a batch\n",
-		   m->graph.weights_bytes, m->memory.used, m->row_bytes);
-	printf("batches: up to %u rows\n", model->batch_rows_max);
-	printf("nodes: %u, lowered to %u ops (%u were computed at load)\n", m->onnx.nodes_count,
+	printf("\nproducer	%s\n", m->onnx.producer);
+	printf("per row	%" PRIu64 " bytes of activations\n", m->row_bytes);
+	printf("on the host	%" PRIu64 " bytes of graph and constants\n", m->memory.used);
+	printf("nodes	%u, lowered to %u ops that run for each row; %u were computed at load\n", m->onnx.nodes_count,
 		   m->graph.program_ops_count, m->graph.folded);
 	for (uint32_t i = 0; i < m->onnx.nodes_count; i++)
 		print_node(m, &m->onnx.nodes[i]);
