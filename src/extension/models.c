@@ -259,7 +259,6 @@ infer_create_model(PG_FUNCTION_ARGS)
 	InferSource *source;
 	struct infer_signature signature;
 	Relation	files;
-	bool		exists;
 	int32		version;
 
 	check_may_write("infer.create_model()");
@@ -267,17 +266,17 @@ infer_create_model(PG_FUNCTION_ARGS)
 	check_not_null(fcinfo, 2, "options");
 	name = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	infer_model_name_check(name);
-	exists = find_or_check_new(name, &anchor);
+	(void) find_or_check_new(name, &anchor);
 	infer_options_parse(PG_GETARG_JSONB_P(2), &options);
 	source = open_source(fcinfo, &options);
 	infer_source_digest(source, options.by_reference ? 0 : (uint64) infer_cache_size * 1024 * 1024);
 	if (options.by_reference)
 		reference = text_to_cstring(PG_GETARG_TEXT_PP(1));
 
-	if (!exists)
+	files = open_files_locked();
+	if (!find_or_check_new(name, &anchor))	/* again, as somebody may have made it meanwhile */
 		make_anchor(name, &anchor);
 	infer_anchor_lock(&anchor);
-	files = open_files_locked();
 	infer_sweep(files);
 	if (reference == NULL)
 		store_files(source, files);
@@ -333,11 +332,11 @@ infer_drop_model(PG_FUNCTION_ARGS)
 	Relation	files;
 
 	check_may_write("infer.drop_model()");
+	files = open_files_locked();
 	get_own_model(name, &anchor);
 	ObjectAddressSet(address, ForeignServerRelationId, anchor.server);
 	performDeletion(&address, DROP_RESTRICT, 0);
 	CommandCounterIncrement();
-	files = open_files_locked();
 	infer_sweep(files);			/* of which this model's rows are part now */
 	table_close(files, NoLock);
 	PG_RETURN_VOID();
@@ -353,6 +352,7 @@ infer_drop_model_version(PG_FUNCTION_ARGS)
 	int			state;
 
 	check_may_write("infer.drop_model()");
+	files = open_files_locked();
 	get_own_model(name, &anchor);
 	state = infer_version_state(&anchor.id, version);
 	if (state < 0)
@@ -363,7 +363,6 @@ infer_drop_model_version(PG_FUNCTION_ARGS)
 				 errmsg("version %d of model \"%s\" is active", version, name),
 				 errhint("Activate another version first with infer.activate_model(), or drop the whole model.")));
 	infer_version_delete(&anchor.id, version);
-	files = open_files_locked();
 	infer_sweep(files);
 	table_close(files, NoLock);
 	PG_RETURN_VOID();

@@ -9,12 +9,12 @@
  *	source		where create_model takes a model's files from: a path, a bytea, an upload
  *
  * Locks
- *	- Whoever changes what a model is (create, drop, activate) first locks its anchor
+ *	- Whoever makes models, or adds or removes files, first takes ShareRowExclusiveLock on
+ *	  infer.model_file until the transaction's end: files are shared by digest, so whether
+ *	  they are there, or needed any longer, can be decided by one transaction at a time only.
+ *	- Whoever changes what a model is (create, drop, activate) then locks its anchor
  *	  (infer_anchor_lock), until the transaction's end: version numbers and the one active
  *	  version depend on it.  DROP SERVER conflicts with that by itself.
- *	- Whoever adds or removes files holds ShareRowExclusiveLock on infer.model_file until
- *	  the transaction's end: files are shared by digest, so whether they are there, or
- *	  needed any longer, can be decided by one transaction at a time only.
  *	- Writers look at the latest rows, whatever the transaction's snapshot: with these
  *	  locks nobody else changes them.
  *	- Readers take no lock beyond AccessShareLock on the table.

@@ -311,9 +311,11 @@ infer_source_open_all(InferSource *base, int *fds, uint64 *sizes, int max)
 	{
 		while (opened < base->files_count)
 		{
-			char	   *path = path_of(source, opened);
+			char	   *path;
 			struct stat st;
 
+			fds[opened] = -1;
+			path = path_of(source, opened);
 			fds[opened] = BasicOpenFile(path, OPEN_FLAGS);
 			check_regular(fds[opened], path, &st);
 			sizes[opened++] = st.st_size;

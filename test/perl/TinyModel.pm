@@ -1,0 +1,66 @@
+# TinyModel.pm
+#	  ONNX models of a few bytes, made on the spot: what a test of the catalogue needs is that
+#	  two versions differ, and that it can tell which one answered.
+#
+#	add_model(3)				y = x + 3, x and y of one float: infer.predict(m, 1) is 4
+#	add_model(3, 100000)		the same, made larger by that many bytes of text nobody reads
+#	sql_bytes($bytes)			as a bytea literal
+#
+# The format is protobuf as in onnx.proto (https://github.com/onnx/onnx); numbers in comments
+# are its field numbers.
+package TinyModel;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+
+our @EXPORT = qw(add_model sql_bytes);
+
+sub _varint
+{
+	my ($number) = @_;
+	my $bytes = '';
+
+	while ($number > 127)
+	{
+		$bytes .= chr(128 | ($number & 127));
+		$number >>= 7;
+	}
+	return $bytes . chr($number);
+}
+
+sub _number { my ($field, $number) = @_; return _varint($field << 3) . _varint($number); }
+sub _bytes { my ($field, $bytes) = @_; return _varint($field << 3 | 2) . _varint(length $bytes) . $bytes; }
+
+# ValueInfoProto: a tensor of floats (N, 1)
+sub _value
+{
+	my ($name) = @_;
+	my $shape = _bytes(1, _bytes(2, 'N')) . _bytes(1, _number(1, 1));	# dim_param, dim_value
+	my $tensor = _number(1, 1) . _bytes(2, $shape);						# elem_type FLOAT, shape
+
+	return _bytes(1, $name) . _bytes(2, _bytes(1, $tensor));			# name, type
+}
+
+sub add_model
+{
+	my ($addend, $padding) = @_;
+	my $node = _bytes(1, 'x') . _bytes(1, 'c') . _bytes(2, 'y') . _bytes(4, 'Add');	# inputs, output, op_type
+	my $constant = _number(1, 1) . _number(2, 1) . _bytes(8, 'c') . _bytes(9, pack('f<', $addend));	# dims, data_type, name, raw_data
+	my $graph = _bytes(1, $node) . _bytes(2, 'tiny') . _bytes(5, $constant)			# node, name, initializer
+	  . _bytes(11, _value('x')) . _bytes(12, _value('y'));							# input, output
+	my $model = _number(1, 8) . _bytes(7, $graph) . _bytes(8, _number(2, 13));		# ir_version, graph, opset_import
+
+	$model .= _bytes(6, 'x' x $padding) if $padding;								# doc_string
+	return $model;
+}
+
+sub sql_bytes
+{
+	my ($bytes) = @_;
+
+	return "'\\x" . unpack('H*', $bytes) . "'::bytea";
+}
+
+1;

@@ -1,0 +1,167 @@
+# The server's model cache: any of it may be gone, damaged, too small or full.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use InferServer;
+use TinyModel;
+use Test::More;
+
+my $server = InferServer->start('infer.cache_size' => '2MB');
+my $cache = $server->data_dir . '/pg_infer/pgsql_tmp/models';
+my $three = sql_bytes(add_model(3));
+
+sub folders { return sort map { s{.*/}{}r } glob "$cache/*"; }
+sub new_engine { $server->wait_for_new_engine($server->kill_engine('TERM')); return; }
+sub sizes { my ($name) = @_; return $server->safe_psql("SELECT digest FROM infer.model_versions WHERE name = '$name'"); }
+
+$server->safe_psql("SELECT infer.create_model('m', data => $three)");
+my $digest = sizes('m');
+is(join(' ', folders()), $digest, 'a created model lies in the cache, under its digest');
+is((stat "$cache/$digest/model.onnx")[7], length(add_model(3)), 'with its file');
+
+# ---- gone or damaged ----
+
+system 'rm', '-rf', "$cache/$digest";
+is($server->safe_psql("SELECT infer.predict('m', 1)"), '4', 'what the engine has mapped is not missed');
+new_engine();
+is($server->safe_psql("SELECT infer.predict('m', 1)"), '4', 'a missing folder is written anew');
+is(join(' ', folders()), $digest, 'under its digest');
+
+for my $damage (
+	[ 'a changed byte', sub { open my $f, '+<:raw', $_[0] or die; seek $f, 60, 0; print $f "\xff"; close $f } ],
+	[ 'a file cut short', sub { truncate $_[0], 10 or die } ],
+	[ 'an empty file', sub { truncate $_[0], 0 or die } ],
+	[ 'a missing file', sub { unlink $_[0] or die } ],
+	[ 'a file too many', sub { open my $f, '>', "$_[0].more" or die; print $f 'x'; close $f } ])
+{
+	my ($what, $do) = @$damage;
+
+	$do->("$cache/$digest/model.onnx");
+	new_engine();
+	is($server->safe_psql("SELECT infer.predict('m', 1)"), '4', "$what is found and made good");
+	is(join(' ', map { s{.*/}{}r } glob "$cache/$digest/*"), 'model.onnx', 'the folder is whole again');
+}
+
+mkdir "$cache/writing.$digest" and chmod 0777, "$cache/writing.$digest";
+system 'rm', '-rf', "$cache/$digest";
+new_engine();
+is($server->safe_psql("SELECT infer.predict('m', 1)"), '4', 'what a dead writer left is no hindrance');
+is(join(' ', folders()), $digest, 'and is removed');
+
+$server->stop;
+system 'rm', '-rf', $server->data_dir . '/pg_infer';
+$server->start_again;
+is($server->safe_psql("SELECT infer.predict('m', 1)"), '4', 'the whole folder may be missing');
+
+# Many sessions miss the same file: one writes.
+system 'rm', '-rf', "$cache/$digest";
+new_engine();
+my @sessions = map { $server->background_psql() } 1 .. 8;
+$_->send("SELECT infer.predict('m', 1)") for @sessions;
+is(join(',', map { $_->wait } @sessions), join(',', (4) x 8), 'sessions that miss it together are all served');
+
+# ---- damaged in the table ----
+
+system 'rm', '-rf', "$cache/$digest";
+$server->safe_psql("UPDATE infer.model_file SET data = set_byte(data, 60, 255)");
+new_engine();
+is($server->psql_sqlstate("SELECT infer.predict('m', 1)"), 'XX001', 'damaged rows are told from a damaged cache');
+is($server->psql_sqlstate("SELECT infer.predict('m', 1)"), 'XX001', 'again and again');
+is(join(' ', folders()), '', 'and leave nothing in the cache');
+$server->safe_psql('DELETE FROM infer.model_file');
+is($server->psql_sqlstate("SELECT infer.predict('m', 1)"), 'XX001', 'missing rows too');
+$server->safe_psql("SELECT infer.create_model('m', data => $three)");
+is($server->safe_psql("SELECT infer.predict('m', 1)"), '4', 'creating it again repairs the version before');
+$server->safe_psql("INSERT INTO infer.model_file SELECT digest, '../../../' || name, chunk, data FROM infer.model_file");
+system 'rm', '-rf', "$cache/$digest";
+new_engine();
+is($server->psql_sqlstate("SELECT infer.predict('m', 1)"), '22023', 'a name from the table does not leave the cache');
+ok(!-e $server->data_dir . '/model.onnx', 'and writes nothing elsewhere');
+$server->safe_psql("DELETE FROM infer.model_file WHERE name LIKE '..%'");
+
+# ---- too small ----
+
+$server->safe_psql("SELECT infer.create_model('big$_', data => " . sql_bytes(add_model($_, 700_000)) . ')') for 1 .. 4;
+is(scalar(folders()), 2, 'the cache holds what infer.cache_size allows');
+is($server->safe_psql("SELECT infer.predict('big$_', 1)"), 1 + $_, "big$_ answers all the same") for 1 .. 4;
+new_engine();
+is($server->safe_psql("SELECT infer.predict('big$_', 1)"), 1 + $_, "big$_ answers with a new engine") for 1 .. 4;
+is(scalar(folders()), 2, 'and the cache does not grow');
+is(join(' ', sort(sizes('big3'), sizes('big4'))), join(' ', folders()), 'what was used last stays');
+is($server->psql_sqlstate("SELECT infer.create_model('huge', data => " . sql_bytes(add_model(1, 3_000_000)) . ')'),
+	'53400', 'a model that cannot fit is refused');
+is($server->safe_psql("SELECT count(*) FROM infer.models WHERE name = 'huge'"), '0', 'and not there');
+
+# ---- disk full ----
+
+SKIP:
+{
+	skip 'a full disk: mounting a small file system needs root', 4 if $> != 0 || system("mount -t tmpfs -o size=1m,mode=0777 none $cache 2>/dev/null") != 0;
+	my ($status, undef, $err) = $server->psql("SELECT infer.create_model('full', data => " . sql_bytes(add_model(1, 1_500_000)) . ')');
+
+	like($err, qr/53100/, 'a full disk is told as such');
+	is(join(' ', folders()), '', 'and what was written is removed');
+	is($server->safe_psql("SELECT count(*) FROM infer.models WHERE name = 'full'"), '0', 'the model is not there');
+	is($server->safe_psql("SELECT infer.predict('m', 1)"), '4', 'small ones still work');
+	$server->stop;
+	system 'umount', $cache;
+	$server->start_again;
+}
+
+# ---- by reference ----
+
+my $folder = $server->write_file('referenced.onnx', add_model(7));
+$server->safe_psql('CREATE ROLE rita LOGIN; GRANT USAGE ON FOREIGN DATA WRAPPER infer TO rita; GRANT pg_read_server_files TO rita');
+is($server->safe_psql("SELECT infer.create_model('r', '$folder', '{\"store\": \"reference\"}')", user => 'rita'), '1', 'a reference is made');
+is($server->safe_psql("SELECT count(*) FROM infer.model_file WHERE name = 'referenced.onnx'"), '0', 'whose files are not stored');
+is($server->safe_psql("SELECT infer.predict('r', 1)", user => 'rita'), '8', 'and it answers');
+new_engine();
+is($server->safe_psql("SELECT infer.predict('r', 1)", user => 'rita'), '8', 'also by a new engine');
+$server->safe_psql('REVOKE pg_read_server_files FROM rita');
+new_engine();
+is($server->psql_sqlstate("SELECT infer.predict('r', 1)", user => 'rita'), '42501', 'while its owner may read the file');
+$server->safe_psql('GRANT pg_read_server_files TO rita');
+$server->write_file('referenced.onnx', add_model(8));
+new_engine();
+isnt($server->psql_sqlstate("SELECT infer.predict('r', 1)", user => 'rita'), '', 'a file that changed is not believed');
+$server->write_file('referenced.onnx', add_model(7));
+is($server->safe_psql("SELECT infer.load_model('r'); SELECT infer.predict('r', 1)", user => 'rita'), "\n8", 'until it is what it was');
+
+# ---- folders ----
+
+my $parent = $server->write_file('.keep', '') =~ s{/\.keep}{}r;
+mkdir "$parent/model" or die;
+chmod 0755, "$parent/model";
+$server->write_file('model/model.onnx', add_model(9));
+symlink '/etc/passwd', "$parent/model/link" or die;
+is($server->psql_sqlstate("SELECT infer.create_model('f', '$parent/model')"), '22023', 'a link that leaves the folder is refused');
+unlink "$parent/model/link";
+symlink '../model', "$parent/model/link" or die;
+is($server->psql_sqlstate("SELECT infer.create_model('f', '$parent/model')"), '22023', 'also one to a folder');
+unlink "$parent/model/link";
+symlink 'model.onnx', "$parent/model/inner.txt" or die;
+is($server->safe_psql("SELECT infer.create_model('f', '$parent/model')"), '1', 'one within it counts as a file');
+unlink "$parent/model/inner.txt";
+system 'mkfifo', "$parent/model/pipe";
+is($server->psql_sqlstate("SELECT infer.create_model('f', '$parent/model')"), '42809', 'a pipe is refused');
+unlink "$parent/model/pipe";
+mkdir "$parent/model/.git";
+$server->write_file('model/.git/config', 'x');
+is($server->safe_psql("SELECT infer.create_model('f', '$parent/model'); SELECT infer.predict('f\@2', 1)"), "2\n10", 'hidden files do not count');
+is($server->psql_sqlstate("SELECT infer.create_model('f', 'model')"), '22023', 'a path is absolute');
+is($server->psql_sqlstate("SELECT infer.create_model('f', '$parent/none')"), '58P01', 'and there');
+mkdir "$parent/empty" and chmod 0755, "$parent/empty";
+is($server->psql_sqlstate("SELECT infer.create_model('f', '$parent/empty')"), '22023', 'a folder holds files');
+
+# ---- a standby ----
+
+my $standby = $server->start_standby();
+$server->safe_psql("SELECT infer.create_model('late', data => " . sql_bytes(add_model(2)) . ')');
+ok($standby->poll_query_until("SELECT count(*) = 1 FROM infer.models WHERE name = 'late'"), 'models reach a standby');
+is($standby->safe_psql("SELECT infer.predict('late', 1), infer.predict('m', 1)"), '3|4', 'which serves them by its own engine');
+is($standby->psql_sqlstate("SELECT infer.create_model('x', data => $three)"), '25006', 'and makes none');
+$server->safe_psql("SELECT infer.create_model('late', data => $three); SELECT infer.activate_model('late', 2)");
+ok($standby->poll_query_until("SELECT infer.predict('late', 1) = 4"), 'an activation reaches it too');
+
+done_testing();
