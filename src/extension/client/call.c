@@ -20,6 +20,8 @@
  */
 #include "internal.h"
 
+#include <sched.h>
+
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
@@ -67,15 +69,29 @@ predict(const uint8 *key, uint64 nsec)
 	p->nsec = p->nsec == 0 ? nsec : (3 * p->nsec + nsec) / 4;
 }
 
-/* Whether the result is expected within infer.spin_time and a core is free to watch for it. */
+/* Processors that this process may run on. */
+static int
+usable_cores(void)
+{
+	static int	cores = 0;
+	cpu_set_t	set;
+
+	if (cores == 0)
+		cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+	return cores;
+}
+
+/*
+ * Whether the result is expected within infer.spin_time, and a core is free to watch for
+ * it: the engine has one for each request, and ours comes on top of those that are there.
+ */
 static bool
 worth_spinning(const InferCall *call)
 {
-	const struct infer_status_page *page = connection.page;
 	uint64		spin = (uint64) infer_spin_time * 1000;
 
-	return spin > 0 && connection.cores > 1 &&
-		infer_load_acquire32(&page->requests) < connection.cores &&
+	return spin > 0 &&
+		(int) infer_load_acquire32(&connection.page->requests) + 1 < usable_cores() &&
 		prediction_of(call->model->key)->nsec <= spin;
 }
 
