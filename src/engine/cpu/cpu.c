@@ -58,8 +58,31 @@ kernels_choose(const char *arch, struct status *status)
 		arch = "auto";
 	if (strcmp(arch, "scalar") == 0)
 		return &cpu_kernels_scalar;
+#ifdef __x86_64__
+	{
+		bool		best = strcmp(arch, "auto") == 0;
+		bool		has_avx2;
+		bool		has_avx512;
+
+		__builtin_cpu_init();
+		has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+		has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+			__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+		if (has_avx512 && (best || strcmp(arch, "avx512") == 0))
+			return &cpu_kernels_avx512;
+		if (has_avx2 && (best || strcmp(arch, "avx2") == 0))
+			return &cpu_kernels_avx2;
+	}
+#endif
 	if (strcmp(arch, "auto") == 0)
 		return &cpu_kernels_scalar;
+	if (strcmp(arch, "avx2") == 0 || strcmp(arch, "avx512") == 0)
+	{
+		status_set(status, INFER_ERROR_UNSUPPORTED,
+				   "this processor does not have the instruction set \"%s\"", arch);
+		status_hint(status, "Leave it out for the best that the processor has.");
+		return NULL;
+	}
 	status_set(status, INFER_ERROR_UNSUPPORTED, "unknown instruction set \"%s\"", arch);
 	status_hint(status, "Use \"scalar\", \"avx2\" or \"avx512\", or leave it out for the best.");
 	return NULL;

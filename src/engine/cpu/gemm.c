@@ -3,14 +3,15 @@
  *	  GEMM and MATMUL: packing of weights, and the walk over blocks of a product.
  *
  * A packed weight is panels of `panel` columns; in a panel the columns' values of k = 0,
- * then of k = 1, …; the last panel is filled with zeros.  A unit of GEMM is BLOCK_ROWS
+ * then of k = 1, …; the last panel is filled with zeros.  A unit of GEMM is a block of
  * rows times BLOCK_PANELS panels; of MATMUL one matrix product.
  */
 #include "cpu.h"
 
 #include <string.h>
 
-#define BLOCK_ROWS		112			/* a multiple of every kernel's tile rows but scalar's */
+#define BLOCK_ROWS		112			/* at most */
+#define BLOCK_BYTES		(512 * 1024)	/* of x: half a second-level cache */
 #define BLOCK_PANELS	4
 
 static const struct cpu_float_kernels *
@@ -59,6 +60,17 @@ cpu_weight_fill(const struct cpu_kernels *kernels, struct device_weight *weight,
 		FILL(double);
 }
 
+/* Rows of a block: as many as the cache keeps while panels pass by, in whole tiles. */
+static int64_t
+block_rows(const struct cpu_plan *plan)
+{
+	int64_t		bytes = plan->k * plan->kernels->bytes;
+	int64_t		tile = plan->kernels->rows;
+	int64_t		rows = bytes == 0 ? BLOCK_ROWS : BLOCK_BYTES / bytes / tile * tile;
+
+	return rows > BLOCK_ROWS ? BLOCK_ROWS : rows < 2 * tile ? 2 * tile : rows;
+}
+
 static uint64_t
 panel_blocks(int64_t panels)
 {
@@ -70,7 +82,9 @@ cpu_gemm_units(const struct cpu_plan *plan, uint64_t items)
 {
 	uint64_t	rows = items * (uint64_t) plan->m;
 
-	return (rows + BLOCK_ROWS - 1) / BLOCK_ROWS * panel_blocks(plan->weight->panels);
+	uint64_t	block = (uint64_t) block_rows(plan);
+
+	return (rows + block - 1) / block * panel_blocks(plan->weight->panels);
 }
 
 static void
@@ -101,6 +115,7 @@ cpu_run_gemm(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t fi
 	const struct device_weight *weight = plan->weight;
 	const struct cpu_float_kernels *kernels = plan->kernels;
 	int64_t		rows = (int64_t) run->batch->items[plan->lead] * plan->m;
+	int64_t		block = block_rows(plan);
 	uint64_t	blocks = panel_blocks(weight->panels);
 	uint8_t    *y = cpu_address(run, &plan->output);
 	struct cpu_product product = {
@@ -120,8 +135,8 @@ cpu_run_gemm(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t fi
 
 	for (uint64_t u = first; u < last; u++)
 	{
-		int64_t		m0 = (int64_t) (u / blocks) * BLOCK_ROWS;
-		int64_t		m1 = m0 + BLOCK_ROWS < rows ? m0 + BLOCK_ROWS : rows;
+		int64_t		m0 = (int64_t) (u / blocks) * block;
+		int64_t		m1 = m0 + block < rows ? m0 + block : rows;
 		int64_t		p0 = (int64_t) (u % blocks) * BLOCK_PANELS;
 		int64_t		p1 = p0 + BLOCK_PANELS < weight->panels ? p0 + BLOCK_PANELS : weight->panels;
 		int64_t		n0 = p0 * kernels->panel;

@@ -46,6 +46,9 @@ struct cpu_float_kernels
 	void		(*product) (const struct cpu_product *product, int64_t m0, int64_t m1,
 							int64_t p0, int64_t p1);
 
+	/* Independent multiply-adds, to measure with; returns the number of operations. */
+	double		(*peak) (int64_t rounds);
+
 	/* y[i] = fn(x[i]); x may be y. */
 	void		(*unary) (int fn, const double f[2], const void *x, void *y, int64_t n);
 

@@ -58,9 +58,9 @@ N(unary)(int fn, const double f[2], const void *from, void *to, int64_t n)
 		case UNARY_SQRT:
 			MAP(V(sqrt)(v));
 		case UNARY_EXP:
-			MAP(N(exp)(v));
+			MAP(N(e_to)(v));
 		case UNARY_LOG:
-			MAP(N(log)(v));
+			MAP(N(ln)(v));
 		case UNARY_FLOOR:
 			MAP(V(floor)(v));
 		case UNARY_CEIL:
@@ -268,7 +268,7 @@ N(reduce_step)(int fn, V(t) shift, V(t) sum, V(t) v)
 		case REDUCE_SUM_SQUARE:
 			return V(fma)(v, v, sum);
 		case REDUCE_LOG_SUM_EXP:
-			return V(add)(sum, N(exp)(V(sub)(v, shift)));
+			return V(add)(sum, N(e_to)(V(sub)(v, shift)));
 	}
 	return V(add)(sum, v);
 }
@@ -395,10 +395,10 @@ N(reduce_finish)(int fn, double shift, int64_t n, const void *state, void *y)
 			v = V(sqrt)(v);
 			break;
 		case REDUCE_LOG_SUM:
-			v = N(log)(v);
+			v = N(ln)(v);
 			break;
 		case REDUCE_LOG_SUM_EXP:
-			v = V(add)(N(log)(v), V(set1)((T) shift));
+			v = V(add)(N(ln)(v), V(set1)((T) shift));
 			break;
 	}
 	*(T *) y = N(lane)(N(canonical)(v));
@@ -438,7 +438,7 @@ N(softmax_exp)(bool zeros, const T *x, T *y, int64_t n, T max)
 			if (left > 0)
 			{
 				V(t)		v = N(fetch)(x + at, left);
-				V(t)		e = N(exp)(V(sub)(v, all));
+				V(t)		e = N(e_to)(V(sub)(v, all));
 
 				if (zeros)
 					e = V(select)(V(le)(V(abs)(v), V(set1)((T) 1e-7)), V(set1)(0), e);
@@ -486,7 +486,7 @@ N(softmax)(int fn, const void *from, void *to, int64_t n)
 	if (fn == SOFTMAX_LOG)
 	{
 		V(t)		all = V(set1)(max);
-		V(t)		log_sum = N(log)(V(set1)(sum));
+		V(t)		log_sum = N(ln)(V(set1)(sum));
 
 		for (int64_t i = 0; i < n; i += V(WIDTH))
 			N(put)(y + i, n - i,
@@ -526,7 +526,9 @@ N(normalize)(int fn, const void *from, void *to, int64_t n)
 	{ \
 		.bytes = sizeof(TYPE), \
 		.panel = 2 * WIDTH, \
+		.rows = TILE_ROWS, \
 		.product = product##SUFFIX, \
+		.peak = peak##SUFFIX, \
 		.unary = unary##SUFFIX, \
 		.test = test##SUFFIX, \
 		.binary = binary##SUFFIX, \

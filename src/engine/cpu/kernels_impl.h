@@ -34,6 +34,8 @@
 #define UNROLL	_Pragma("GCC unroll 16")
 #endif
 
+#define PEAK_SUMS	12				/* more than latency × units, fewer than registers */
+
 #define PASTE_(a, b)	a##b
 #define PASTE(a, b)		PASTE_(a, b)
 

@@ -50,4 +50,53 @@ ONE_LANE(vd_, double, )
 #define vf_WIDTH	1
 #define vd_WIDTH	1
 
+#define TILE_ROWS		4
+#define TILE_PAIR_ROWS	1
+
+LANE float
+vf_pow2(float n)
+{
+	return ldexpf(1, (int) n);
+}
+
+LANE float
+vf_exponent(float x)
+{
+	int			e;
+
+	frexpf(x, &e);
+	return (float) e;
+}
+
+LANE float
+vf_mantissa(float x)
+{
+	int			e;
+
+	return frexpf(x, &e);
+}
+
+LANE double
+vd_pow2(double n)
+{
+	return ldexp(1, (int) n);
+}
+
+LANE double
+vd_exponent(double x)
+{
+	int			e;
+
+	frexp(x, &e);
+	return e;
+}
+
+LANE double
+vd_mantissa(double x)
+{
+	int			e;
+
+	return frexp(x, &e);
+}
+
 #include "kernels_impl.h"
