@@ -344,9 +344,9 @@ enum infer_run_state				/* why a client resends, and how, after the engine's dea
 };
 
 /*
- * Reply, all inside [reply_offset, reply_offset + reply_bytes): row_status (uint32
- * enum infer_error each), row_message (uint32 offset from reply_offset of an encoded
- * error, 0 none), then one struct infer_column per output of the signature (an output
+ * Reply, all inside [reply_offset, reply_offset + reply_bytes), its parts located by
+ * offsets from the region's start: row_status (uint32 enum infer_error each),
+ * row_message (uint32 offset from reply_offset of an encoded error, 0 none), then one struct infer_column per output of the signature (an output
  * that was not wanted has type INFER_TYPE_NONE), then data.  error is the whole
  * request's; then error_offset (from reply_offset) locates an encoded error, or is 0.
  */

@@ -466,17 +466,15 @@ malformed(InferCall *call, const char *what)
 	return false;
 }
 
-/* Whether count items of so many bytes lie at offset inside the reply. */
+/* Whether count items of so many bytes lie at offset (of the region) inside the reply. */
 static bool
 in_reply(const InferCall *call, uint64 offset, uint64 count, uint64 bytes)
 {
-	uint64		size = call->region->head->request.reply_bytes;
-
-	size = Min(size, call->region->size);
-	return offset % 4 == 0 && offset <= size && count * bytes <= size - offset;
+	return offset % 4 == 0 && offset >= align_up(call->used, 64) && offset <= call->region->size &&
+		count * bytes <= call->region->size - offset;
 }
 
-/* An encoded error at an offset from the reply's begin; class alone if there is none. */
+/* An encoded error at an offset from the reply's begin; its class alone if there is none. */
 static void
 read_error(const InferCall *call, uint64 offset, uint32 error, struct infer_error_text *err)
 {
@@ -494,7 +492,6 @@ read_results(InferCall *call)
 {
 	const struct infer_signature *signature = &call->model->signature;
 	uint32		count = signature->outputs_count;
-	uint64		begin = align_up(call->used, 64);
 	Size		bytes = count * sizeof(struct infer_column);
 
 	if (call->reply.columns != count)
@@ -505,7 +502,7 @@ read_results(InferCall *call)
 		return malformed(call, "a part of it is not inside the region");
 
 	call->results = MemoryContextAlloc(call->context, bytes + 1);
-	memcpy(call->results, address(call, begin + call->reply.columns_offset), bytes);
+	memcpy(call->results, address(call, call->reply.columns_offset), bytes);
 	for (uint32 i = 0; i < count; i++)
 	{
 		const struct infer_column *column = &call->results[i];
@@ -633,7 +630,6 @@ uint32
 infer_client_row(InferCall *call, uint32 row, struct infer_error_text *err)
 {
 	uint32		at = reply_row(call, row);
-	uint64		begin = align_up(call->used, 64);
 	uint32		error;
 	uint32		message;
 
@@ -643,14 +639,14 @@ infer_client_row(InferCall *call, uint32 row, struct infer_error_text *err)
 			set_killed(err);
 		return INFER_CLIENT_ROW_KILLED;
 	}
-	error = ((uint32 *) address(call, begin + call->reply.row_status_offset))[at];
+	error = ((uint32 *) address(call, call->reply.row_status_offset))[at];
 	if (error == INFER_OK)
 		return INFER_OK;
 	if (error > INFER_ERROR_LAST)
 		error = INFER_ERROR_INTERNAL;
 	if (err != NULL)
 	{
-		message = ((uint32 *) address(call, begin + call->reply.row_message_offset))[at];
+		message = ((uint32 *) address(call, call->reply.row_message_offset))[at];
 		read_error(call, message, error, err);
 	}
 	return error;
