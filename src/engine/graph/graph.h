@@ -176,6 +176,9 @@ extern const struct graph_operator graph_reduce_operators[];		/* ops/reduce.c */
 extern const struct graph_operator graph_norm_operators[];			/* ops/norm.c */
 extern const struct graph_operator graph_ml_operators[];			/* ops/ml.c */
 
+/* All of them; NULL at the end. */
+extern const struct graph_operator *const graph_operator_families[];
+
 /* NULL if there is none of that name and version; *name_known says if some version is. */
 extern const struct graph_operator *graph_operator_find(const struct onnx_node *node, bool *name_known);
 

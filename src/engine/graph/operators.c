@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static const struct graph_operator *const families[] = {
+const struct graph_operator *const graph_operator_families[] = {
 	graph_linear_operators,
 	graph_elementwise_operators,
 	graph_activation_operators,
@@ -15,15 +15,16 @@ static const struct graph_operator *const families[] = {
 	graph_select_operators,
 	graph_reduce_operators,
 	graph_norm_operators,
-	graph_ml_operators
+	graph_ml_operators,
+	NULL
 };
 
 const struct graph_operator *
 graph_operator_find(const struct onnx_node *node, bool *name_known)
 {
 	*name_known = false;
-	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
-		for (const struct graph_operator *op = families[i]; op->name != NULL; op++)
+	for (int i = 0; graph_operator_families[i] != NULL; i++)
+		for (const struct graph_operator *op = graph_operator_families[i]; op->name != NULL; op++)
 		{
 			if (strcmp(op->name, node->op) != 0 || strcmp(op->domain, node->domain) != 0)
 				continue;

@@ -7,6 +7,7 @@
 #include "../graph.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 static int32_t
@@ -124,9 +125,72 @@ lower_size(struct graph *graph, const struct onnx_node *node)
 						graph_constant(graph, DEVICE_I64, 0, NULL, &graph_value(graph, x)->elements));
 }
 
+/* Element i of a range, in its type: integers exactly, floats as start + i · delta in double. */
+static void
+range_fill(uint8_t type, void *data, int64_t count, double start, double delta, int64_t start_int,
+		   int64_t delta_int)
+{
+	for (int64_t i = 0; i < count; i++)
+		switch (type)
+		{
+			case DEVICE_F32:
+				((float *) data)[i] = (float) (start + (double) i * delta);
+				break;
+			case DEVICE_F64:
+				((double *) data)[i] = start + (double) i * delta;
+				break;
+			case DEVICE_I32:
+				((int32_t *) data)[i] = (int32_t) (start_int + i * delta_int);
+				break;
+			default:
+				((int64_t *) data)[i] = start_int + i * delta_int;
+				break;
+		}
+}
+
+/* start, start + delta, … before limit; all three constants. */
+static bool
+lower_range(struct graph *graph, const struct onnx_node *node)
+{
+	static const char *const what[3] = {"start", "limit", "delta"};
+	int32_t		inputs[3];
+	double		numbers[3];
+	int64_t		ints[3] = {0, 0, 0};
+	double		steps;
+	int64_t		count;
+	int32_t		value;
+	void	   *data;
+	uint8_t		type;
+
+	for (uint32_t i = 0; i < 3; i++)
+	{
+		inputs[i] = graph_input(graph, node, i);
+		if (!graph_number(graph, inputs[i], what[i], &numbers[i]))
+			return false;
+		if (graph_value(graph, inputs[i])->type == DEVICE_I64 &&
+			graph_ints(graph, inputs[i], what[i], &ints[i], 1) != 1)
+			return false;
+		if (graph_value(graph, inputs[i])->type == DEVICE_I32)
+			ints[i] = (int64_t) numbers[i];
+	}
+	type = graph_value(graph, inputs[0])->type;
+	if (type != graph_value(graph, inputs[1])->type || type != graph_value(graph, inputs[2])->type ||
+		type == DEVICE_BOOL)
+		return graph_malformed(graph, node, "has a start, limit and delta that are not numbers of one type");
+	steps = ceil((numbers[1] - numbers[0]) / numbers[2]);
+	if (isnan(steps) || steps >= (double) GRAPH_ELEMENTS_MAX)
+		return graph_malformed(graph, node, "has no end");
+	count = steps > 0 ? (int64_t) steps : 0;
+	value = graph_constant_make(graph, type, 1, &count, &data);
+	if (value >= 0)
+		range_fill(type, data, count, numbers[0], numbers[2], ints[0], ints[2]);
+	return graph_output(graph, node, 0, value);
+}
+
 const struct graph_operator graph_constant_operators[] = {
 	{"", "Constant", 1, 25, lower_constant, 0},
 	{"", "ConstantOfShape", 9, 25, lower_constant_of_shape, 0},
+	{"", "Range", 11, 25, lower_range, 0},
 	{"", "Shape", 1, 25, lower_shape, 0},
 	{"", "Size", 1, 25, lower_size, 0},
 	{0}
