@@ -10,6 +10,8 @@
  *				that the engine does not have (or a sequence, a map, an optional)
  *	frozen		an input that the case gives at run time and that is made an initialiser
  *				of the model instead, because shapes follow from it
+ *	witness		an input that a model without any gets, and that is handed through to an
+ *				output of the same name and "_out": a model must have an input
  *
  * Field numbers: onnx/onnx.proto.
  */
@@ -53,7 +55,10 @@ struct test_case
 	int			outputs_count;
 	struct value inputs[CASE_VALUES_MAX];
 	struct value outputs[CASE_VALUES_MAX];
+	struct value witness;
 };
+
+#define CASE_WITNESS	"witness"
 
 static void *
 xalloc(uint64_t bytes)
@@ -332,15 +337,72 @@ put_field(uint8_t *at, uint32_t field, const void *data, uint64_t length)
 	return at + length;
 }
 
+/* The tensor of the case's file under the graph's own name, as an initialiser. */
+static uint8_t *
+put_initializer(uint8_t *at, const struct value *value)
+{
+	uint8_t    *tensor = xalloc(value->file_bytes + CASE_NAME_MAX + 16);
+	uint8_t    *end = tensor;
+	struct proto p = proto_open(value->file, value->file_bytes);
+
+	while (proto_next(&p))
+		if (p.field != 8)
+		{
+			memcpy(end, p.begin, (size_t) (p.at - p.begin));
+			end += p.at - p.begin;
+		}
+	end = put_field(end, 8, value->name, strlen(value->name));
+	at = put_field(at, 5, tensor, (uint64_t) (end - tensor));
+	free(tensor);
+	return at;
+}
+
+/* The witness: float[1] in, Identity, float[1] out.  "\n\x07" is field 1 of seven bytes. */
+static uint8_t *
+put_witness(uint8_t *at)
+{
+	static const char type[] = "\n\x08\x08\x01\x12\x04\n\x02\x08\x01";	/* tensor, FLOAT, shape [1] */
+	uint8_t		part[256];
+	uint8_t    *end;
+
+	end = put_field(part, 1, CASE_WITNESS, strlen(CASE_WITNESS));
+	end = put_field(end, 2, CASE_WITNESS "_out", strlen(CASE_WITNESS "_out"));
+	end = put_field(end, 4, "Identity", strlen("Identity"));
+	at = put_field(at, 1, part, (uint64_t) (end - part));
+	end = put_field(part, 1, CASE_WITNESS, strlen(CASE_WITNESS));
+	end = put_field(end, 2, type, sizeof(type) - 1);
+	at = put_field(at, 11, part, (uint64_t) (end - part));
+	end = put_field(part, 1, CASE_WITNESS "_out", strlen(CASE_WITNESS "_out"));
+	end = put_field(end, 2, type, sizeof(type) - 1);
+	return put_field(at, 12, part, (uint64_t) (end - part));
+}
+
+static bool
+model_imports_main(const struct test_case *c)
+{
+	struct proto p = proto_open(c->model, c->model_bytes);
+	char		domain[64];
+
+	while (proto_next(&p))
+		if (p.field == 8)
+		{
+			proto_text(p.data, p.length, 1, domain, sizeof(domain));
+			if (domain[0] == '\0' || strcmp(domain, "ai.onnx") == 0)
+				return true;
+		}
+	return false;
+}
+
 /*
- * A copy of the case's model in which the inputs whose bit is set are initialisers with
- * the case's values.  Allocated; *bytes its length.
+ * A copy of the case's model in which the inputs whose bit is set are initialisers with the
+ * case's values; if that leaves none, with the witness.  Allocated; *bytes its length.  NULL if that
+ * cannot be.
  */
 static uint8_t *
 case_freeze(const struct test_case *c, uint64_t frozen, uint64_t *bytes)
 {
 	struct model_scan scan;
-	uint64_t	room = c->model_bytes + 64;
+	uint64_t	room = c->model_bytes + 1024;
 	uint8_t    *graph;
 	uint8_t    *graph_at;
 	uint8_t    *out;
@@ -348,7 +410,8 @@ case_freeze(const struct test_case *c, uint64_t frozen, uint64_t *bytes)
 	struct proto p;
 	char		name[CASE_NAME_MAX];
 
-	if (!model_scan(&scan, c->model, c->model_bytes))
+	if (!model_scan(&scan, c->model, c->model_bytes) ||
+		(frozen == (1ull << c->inputs_count) - 1 && !model_imports_main(c)))
 		return NULL;
 	for (int i = 0; i < c->inputs_count; i++)
 		room += c->inputs[i].file_bytes + CASE_NAME_MAX + 32;
@@ -373,22 +436,9 @@ case_freeze(const struct test_case *c, uint64_t frozen, uint64_t *bytes)
 	}
 	for (int i = 0; i < c->inputs_count; i++)
 		if (frozen >> i & 1)
-		{
-			/* the tensor of the file under the graph's own name */
-			uint8_t    *tensor = xalloc(c->inputs[i].file_bytes + CASE_NAME_MAX + 16);
-			uint8_t    *end = tensor;
-
-			p = proto_open(c->inputs[i].file, c->inputs[i].file_bytes);
-			while (proto_next(&p))
-				if (p.field != 8)
-				{
-					memcpy(end, p.begin, (size_t) (p.at - p.begin));
-					end += p.at - p.begin;
-				}
-			end = put_field(end, 8, c->inputs[i].name, strlen(c->inputs[i].name));
-			graph_at = put_field(graph_at, 5, tensor, (uint64_t) (end - tensor));
-			free(tensor);
-		}
+			graph_at = put_initializer(graph_at, &c->inputs[i]);
+	if (frozen == (1ull << c->inputs_count) - 1)
+		graph_at = put_witness(graph_at);
 
 	out = at = xalloc(room + 64);
 	p = proto_open(c->model, c->model_bytes);
@@ -414,6 +464,7 @@ case_close(struct test_case *c)
 		value_free(&c->inputs[i]);
 		value_free(&c->outputs[i]);
 	}
+	value_free(&c->witness);
 	free(c->model);
 	free(c->classes);
 	memset(c, 0, sizeof(*c));
@@ -435,6 +486,18 @@ case_values(struct test_case *c, const char *what, int count, struct value *valu
 		if (value->file == NULL || !value_parse(value, value->file, value->file_bytes))
 			value->type = 0;	/* absent, or no tensor: a sequence, a map, an optional */
 	}
+}
+
+static void
+case_witness(struct test_case *c)
+{
+	strcpy(c->witness.name, CASE_WITNESS);
+	c->witness.type = DEVICE_F32;
+	c->witness.rank = 1;
+	c->witness.dims[0] = 1;
+	c->witness.count = 1;
+	c->witness.data = xalloc(sizeof(float));
+	*(float *) c->witness.data = 0.5f;
 }
 
 static void
@@ -482,6 +545,7 @@ case_open(struct test_case *c, const char *folder, const char *name)
 	c->outputs_count = scan.outputs_count;
 	case_values(c, "input", c->inputs_count, c->inputs, scan.inputs);
 	case_values(c, "output", c->outputs_count, c->outputs, scan.outputs);
+	case_witness(c);
 	case_notes(c);
 	return true;
 }

@@ -21,18 +21,28 @@ from onnx import helper, numpy_helper
 from skl2onnx import convert_sklearn
 from skl2onnx.common.data_types import (BooleanTensorType, DoubleTensorType, FloatTensorType, Int64TensorType,
                                         StringTensorType)
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.ensemble import StackingClassifier, StackingRegressor, VotingRegressor
+from sklearn.feature_selection import SelectKBest, VarianceThreshold
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import (ElasticNet, Lasso, LinearRegression, LogisticRegression, Perceptron, Ridge,
-                                  RidgeClassifier, SGDClassifier, SGDRegressor)
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.linear_model import (ARDRegression, BayesianRidge, ElasticNet, GammaRegressor, HuberRegressor, Lars, Lasso,
+                                  LinearRegression, LogisticRegression, LogisticRegressionCV, OrthogonalMatchingPursuit,
+                                  Perceptron, PoissonRegressor, QuantileRegressor, Ridge, RidgeClassifier, RidgeCV,
+                                  SGDClassifier, SGDRegressor, TheilSenRegressor, TweedieRegressor)
+from sklearn.mixture import GaussianMixture
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
 from sklearn.neural_network import MLPClassifier, MLPRegressor
-from sklearn.decomposition import PCA
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (Binarizer, FunctionTransformer, MaxAbsScaler, MinMaxScaler, Normalizer, OneHotEncoder,
-                                   OrdinalEncoder, PolynomialFeatures, RobustScaler, StandardScaler)
+                                   OrdinalEncoder, PolynomialFeatures, PowerTransformer, QuantileTransformer, RobustScaler,
+                                   StandardScaler)
 from sklearn.svm import LinearSVC, LinearSVR
 
 warnings.filterwarnings('ignore')
@@ -158,6 +168,38 @@ def sklearn_models():
         sk('imputer_' + strategy, SimpleImputer(strategy=strategy), holes)
     sk('imputer_pipeline', make_pipeline(SimpleImputer(), StandardScaler(), LogisticRegression()), holes, wy)
     columns(holes, wy)
+    further(ix, iy, diabetes)
+
+
+def further(x, y, table):
+    """Other estimators that are exported to the same operators."""
+    classifiers = {
+        'gaussian_nb': GaussianNB(), 'multinomial_nb': MultinomialNB(), 'bernoulli_nb': BernoulliNB(),
+        'complement_nb': ComplementNB(), 'qda': QuadraticDiscriminantAnalysis(), 'kmeans': KMeans(3, random_state=0),
+        'mixture': GaussianMixture(2, random_state=0), 'stacking': StackingClassifier([('a', LogisticRegression())]),
+        'logistic_cv': LogisticRegressionCV(cv=2), 'calibrated': CalibratedClassifierCV(LinearSVC(random_state=0)),
+        'ovr_svc': OneVsRestClassifier(LinearSVC(random_state=0)), 'ovo': OneVsOneClassifier(LogisticRegression()),
+    }
+    steps = {
+        'select': SelectKBest(k=2), 'variance': VarianceThreshold(), 'power': PowerTransformer(), 'function': FunctionTransformer(),
+        'pca': PCA(2), 'svd': TruncatedSVD(2, random_state=0), 'quantile': QuantileTransformer(n_quantiles=20),
+        'union': FeatureUnion([('a', StandardScaler()), ('b', PCA(2))]),
+        'polynomial': make_pipeline(PolynomialFeatures(2), StandardScaler()),
+    }
+    for name, step in steps.items():
+        classifiers[name + '_logistic'] = make_pipeline(step, LogisticRegression())
+    for name, model in classifiers.items():
+        # distances of KMeans are differences of large squares
+        sk(name, model, x, y, tolerance='1e-3 1e-4' if name == 'kmeans' else '1e-5 1e-5')
+    regressors = {
+        'gamma': GammaRegressor(), 'poisson': PoissonRegressor(), 'tweedie': TweedieRegressor(), 'huber': HuberRegressor(),
+        'bayesian_ridge': BayesianRidge(), 'ard': ARDRegression(), 'theil_sen': TheilSenRegressor(random_state=0), 'ridge_cv': RidgeCV(),
+        'lars': Lars(), 'matching_pursuit': OrthogonalMatchingPursuit(), 'quantile': QuantileRegressor(),
+        'voting': VotingRegressor([('a', Ridge())]), 'stacking': StackingRegressor([('a', Ridge())]),
+    }
+    for name, model in regressors.items():
+        sk('regressor_' + name, model, table.data, table.target, tolerance='1e-5 1e-5')
+    sk('regressor_multi_output', MultiOutputRegressor(Ridge()), table.data, np.stack([table.target, -table.target], 1))
 
 
 def columns(x, y):
