@@ -3,7 +3,8 @@
  *	  Classifiers that do not say so: labels picked by the place of the largest score.
  *
  * Exporters write the choice of a class as labels[ArgMax(scores)].  Where an output is
- * that, it is the label, and an output that is those scores has these classes.
+ * that, it is the label, and has these classes: an output of as many numbers that is computed
+ * from those scores (raw scores made probabilities), or else is those scores.
  */
 #include "graph_internal.h"
 
@@ -30,6 +31,26 @@ producer_through_casts(const struct graph *graph, int32_t value)
 	return NULL;
 }
 
+/* Marks the roots of what is computed from scores; NULL and a status if there is no memory. */
+static const bool *
+dependents(struct graph *graph, int32_t scores)
+{
+	bool	   *marked = graph_pool(graph->memory, graph->values_count, sizeof(*marked));
+
+	if (marked == NULL)
+		return NULL;
+	marked[graph_root(graph, scores)] = true;
+	for (uint32_t i = 0; i < graph->ops_count; i++)
+	{
+		const struct device_op *op = &graph->ops[i].device;
+
+		for (uint32_t k = 0; k < op->inputs_count; k++)
+			if (op->inputs[k] >= 0 && marked[graph_root(graph, op->inputs[k])])
+				marked[graph_root(graph, op->output)] = true;
+	}
+	return marked;
+}
+
 static bool
 scores_mark(struct graph *graph, int32_t scores, int32_t labels)
 {
@@ -38,18 +59,24 @@ scores_mark(struct graph *graph, int32_t scores, int32_t labels)
 	const void *data = graph_data(graph, list);
 	uint32_t	count = (uint32_t) graph_value(graph, labels)->elements;
 	int32_t		root = graph_root(graph, scores);
+	const bool *marked = dependents(graph, scores);
+	int32_t		found = GRAPH_ABSENT;
 
-	if (data == NULL)
+	if (data == NULL || marked == NULL)
 		return false;
 	for (uint32_t i = 0; i < graph->outputs_count; i++)
 	{
-		struct graph_value *output = graph_value(graph, graph->outputs[i]);
+		int32_t		value = graph->outputs[i];
+		const struct graph_value *output = graph_value(graph, value);
 
-		if (graph_root(graph, graph->outputs[i]) == root && output->role == INFER_ROLE_VALUE && output->elements == count &&
-			!graph_role_scores(graph, graph->outputs[i], graph_value(graph, list)->type, count, data, false))
-			return false;
+		if (output->role != INFER_ROLE_VALUE || output->elements != count ||
+			(output->type != DEVICE_F32 && output->type != DEVICE_F64) || !marked[graph_root(graph, value)])
+			continue;
+		if (found == GRAPH_ABSENT || graph_root(graph, found) == root)
+			found = value;
 	}
-	return true;
+	return found == GRAPH_ABSENT ||
+		graph_role_scores(graph, found, graph_value(graph, list)->type, count, data, false);
 }
 
 void
