@@ -345,16 +345,14 @@ raw_call(struct raw_client *c, struct raw_region *region, const uint8_t *key, co
 static RAW_UNUSED uint32_t
 raw_row_status(struct raw_region *region, uint32_t row)
 {
-	return ((uint32_t *) ((uint8_t *) region->map + region->map->request.reply_offset +
-						 region->map->reply.row_status_offset))[row];
+	return ((uint32_t *) ((uint8_t *) region->map + region->map->reply.row_status_offset))[row];
 }
 
 static RAW_UNUSED float
 raw_row_f32(struct raw_region *region, uint32_t row)
 {
 	uint8_t    *base = (uint8_t *) region->map;
-	struct infer_column *column = (struct infer_column *) (base + region->map->request.reply_offset +
-												  region->map->reply.columns_offset);
+	struct infer_column *column = (struct infer_column *) (base + region->map->reply.columns_offset);
 
 	return ((float *) (base + column->data_offset))[row];
 }

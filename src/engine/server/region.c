@@ -366,9 +366,9 @@ write_columns(struct request *request, struct infer_reply *reply)
 	uint32_t	count = request->entry->model->signature.outputs_count;
 
 	reply->columns = count;
-	reply->row_status_offset = 0;	/* from the start of the reply, like all but the columns' own */
-	reply->row_message_offset = rows_bytes;
-	reply->columns_offset = at;
+	reply->row_status_offset = request->reply_offset;
+	reply->row_message_offset = request->reply_offset + rows_bytes;
+	reply->columns_offset = request->reply_offset + at;
 	for (uint32_t i = 0; i < count; i++)
 	{
 		if (request->outputs[i].type == INFER_TYPE_STRING)
