@@ -165,7 +165,7 @@ value_where(const InferBinding *binding, uint32 input, uint64 element)
 
 	if (shape->features && element < shape->names_count)
 		return psprintf("feature \"%s\"", shape->names[element]);
-	if (shape->width == 1 && !shape->varies)
+	if (element == WHOLE_INPUT || (shape->width == 1 && !shape->varies))
 		return psprintf("input \"%s\"", shape->tensor->name);
 	return psprintf("element " UINT64_FORMAT " of input \"%s\"", element + 1, shape->tensor->name);
 }
@@ -212,7 +212,7 @@ value_count_error(const InferBinding *binding, uint64 given, const char *noun)
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg_internal("%s", message),
-			 binding->named ? errdetail("They are %s.", all_names(binding)) : 0,
+			 binding->named && binding->elements > 1 ? errdetail("They are %s.", all_names(binding)) : 0,
 			 row ?
 			 errhint("Declare the features' names with infer.create_model(…, options => '{\"features\": [\"…\"]}'), then columns are matched by name.") :
 			 binding->inputs_count > 1 ?
@@ -280,7 +280,7 @@ static void
 plan_one_array(const InferBinding *binding, const ValueType *type, int from, StepList *out)
 {
 	for (int i = 0; i < binding->inputs_count; i++)
-		value_check_accepts(binding, i, 0, type);
+		value_check_accepts(binding, i, WHOLE_INPUT, type);
 	if (binding->inputs_count > 1 && binding->elements == 0)
 		value_count_error(binding, 1, "arguments");
 	add_step(out, binding->inputs_count == 1 ? STEP_INPUT : STEP_SPREAD, from, 0, 0, type);
@@ -299,7 +299,7 @@ plan_inputs(const InferBinding *binding, int count, const ValueType *types, cons
 	{
 		const InputShape *shape = &binding->inputs[i];
 
-		value_check_accepts(binding, i, 0, &types[i]);
+		value_check_accepts(binding, i, WHOLE_INPUT, &types[i]);
 		if (!types[i].array && types[i].source != SOURCE_JSONB && (shape->varies || shape->width != 1))
 			value_width_error(binding, i, 1);
 		add_step(out, types[i].array || types[i].source == SOURCE_JSONB ? STEP_INPUT : STEP_ELEMENT,
@@ -453,6 +453,24 @@ binding_new(const InferModel *model, MemoryContext context)
 	return binding;
 }
 
+/* What no position can take is refused before positions are counted. */
+static void
+check_arguments(const InferBinding *binding, int nargs, const ValueType *types)
+{
+	for (int i = 0; i < nargs; i++)
+	{
+		bool		row = types[i].source == SOURCE_ROW && (nargs > 1 || types[i].array);
+
+		if (row || types[i].source == SOURCE_OTHER)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATATYPE_MISMATCH),
+					 row ? errmsg("a row must be the only input of model \"%s\"", binding->model->name)
+					 : errmsg("model \"%s\" does not take type %s", binding->model->name,
+							  format_type_be(types[i].type)),
+					 errhint("%s", refusal_hint(&types[i], binding->inputs[0].tensor->type == INFER_TYPE_STRING))));
+	}
+}
+
 InferBinding *
 infer_binding_make(const InferModel *model, int nargs, const Oid *types, MemoryContext context)
 {
@@ -466,12 +484,7 @@ infer_binding_make(const InferModel *model, int nargs, const Oid *types, MemoryC
 		values[i] = value_type(types[i]);
 		from[i] = i;
 	}
-	for (int i = 0; i < nargs; i++)
-		if (values[i].source == SOURCE_ROW && (nargs > 1 || values[i].array))
-			ereport(ERROR,
-					(errcode(ERRCODE_DATATYPE_MISMATCH),
-					 errmsg("a row must be the only input of model \"%s\"", model->name),
-					 errhint("%s", refusal_hint(&values[i], false))));
+	check_arguments(binding, nargs, values);
 	if (nargs == 1 && !values[0].array && values[0].source == SOURCE_ROW)
 		binding->mode = BINDING_ROW;
 	else if (nargs == 1 && !values[0].array && values[0].source == SOURCE_JSONB)

@@ -41,7 +41,8 @@ kind_error(const InferBinding *binding, uint32 input, uint64 element, const char
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("%s of model \"%s\" takes %s, but %s was given",
-					value_where(binding, input, element), binding->model->name, wanted, given)));
+					value_where(binding, input, element), binding->model->name, wanted, given),
+			 errhint("Give %s.", wanted)));
 }
 
 static void
@@ -208,7 +209,7 @@ value_put_json_input(const InferBinding *binding, InferCall *call, uint32 row, u
 		value_put_json(&binding->sinks[input], 0, value);
 	}
 	else
-		kind_error(binding, input, 0, json_kind(value), shape->width == 1 ? "a scalar" : "an array");
+		kind_error(binding, input, WHOLE_INPUT, json_kind(value), shape->width == 1 ? "a scalar" : "an array");
 }
 
 void

@@ -69,6 +69,8 @@ typedef struct InputShape
 	int			name_length;	/* of tensor->name */
 } InputShape;
 
+#define WHOLE_INPUT UINT64_MAX	/* in the place of an element, for messages */
+
 typedef enum StepKind
 {
 	STEP_ELEMENT,				/* a scalar for one element */

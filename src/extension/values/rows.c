@@ -45,7 +45,7 @@ plan_column(const InferBinding *binding, RowPlan *plan, StepKind kind, int colum
 	step->input = input;
 	step->element = element;
 	step->type = value_type(TupleDescAttr(plan->desc, column)->atttypid);
-	value_check_accepts(binding, input, element, &step->type);
+	value_check_accepts(binding, input, kind == STEP_INPUT ? WHOLE_INPUT : element, &step->type);
 }
 
 /* A column named like the input holds all of it.  false if there is none. */
