@@ -39,8 +39,7 @@ sub dump_and_restore
 	return;
 }
 
-my $versions = 'SELECT name, version, active, digest, bytes, signature::text, v.options::text, created
-	FROM infer.model_versions JOIN infer.model_version v USING (version, created, bytes) ORDER BY 1, 2';
+my $versions = 'SELECT s.name, v.* FROM infer.model_version v JOIN infer.model_versions s USING (version, created) ORDER BY 1, 3';
 my $chunks = q(SELECT encode(digest, 'hex'), name, chunk, md5(data) FROM infer.model_file ORDER BY 1, 2, 3);
 
 sub same
