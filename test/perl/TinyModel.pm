@@ -4,6 +4,7 @@
 #
 #	add_model(3)				y = x + 3, x and y of one float: infer.predict(m, 1) is 4
 #	add_model(3, 100000)		the same, made larger by that many bytes of text nobody reads
+#	external_add_model('w.bin')	the same, with the addend's bytes in another file
 #	sql_bytes($bytes)			as a bytea literal
 #
 # The format is protobuf as in onnx.proto (https://github.com/onnx/onnx); numbers in comments
@@ -15,7 +16,7 @@ use warnings;
 
 use Exporter 'import';
 
-our @EXPORT = qw(add_model sql_bytes);
+our @EXPORT = qw(add_model external_add_model sql_bytes);
 
 sub _varint
 {
@@ -43,17 +44,31 @@ sub _value
 	return _bytes(1, $name) . _bytes(2, _bytes(1, $tensor));			# name, type
 }
 
+sub _model
+{
+	my ($constant_data) = @_;
+	my $node = _bytes(1, 'x') . _bytes(1, 'c') . _bytes(2, 'y') . _bytes(4, 'Add');	# inputs, output, op_type
+	my $constant = _number(1, 1) . _number(2, 1) . _bytes(8, 'c') . $constant_data;	# dims, data_type, name
+	my $graph = _bytes(1, $node) . _bytes(2, 'tiny') . _bytes(5, $constant)			# node, name, initializer
+	  . _bytes(11, _value('x')) . _bytes(12, _value('y'));							# input, output
+
+	return _number(1, 8) . _bytes(7, $graph) . _bytes(8, _number(2, 13));			# ir_version, graph, opset_import
+}
+
 sub add_model
 {
 	my ($addend, $padding) = @_;
-	my $node = _bytes(1, 'x') . _bytes(1, 'c') . _bytes(2, 'y') . _bytes(4, 'Add');	# inputs, output, op_type
-	my $constant = _number(1, 1) . _number(2, 1) . _bytes(8, 'c') . _bytes(9, pack('f<', $addend));	# dims, data_type, name, raw_data
-	my $graph = _bytes(1, $node) . _bytes(2, 'tiny') . _bytes(5, $constant)			# node, name, initializer
-	  . _bytes(11, _value('x')) . _bytes(12, _value('y'));							# input, output
-	my $model = _number(1, 8) . _bytes(7, $graph) . _bytes(8, _number(2, 13));		# ir_version, graph, opset_import
+	my $model = _model(_bytes(9, pack('f<', $addend)));								# raw_data
 
 	$model .= _bytes(6, 'x' x $padding) if $padding;								# doc_string
 	return $model;
+}
+
+sub external_add_model
+{
+	my ($location) = @_;
+
+	return _model(_bytes(13, _bytes(1, 'location') . _bytes(2, $location)) . _number(14, 1));	# external_data, data_location
 }
 
 sub sql_bytes

@@ -98,7 +98,7 @@ is($server->safe_psql("SELECT count(*) FROM infer.models WHERE name = 'huge'"), 
 SKIP:
 {
 	skip 'a full disk: mounting a small file system needs root', 4 if $> != 0 || system("mount -t tmpfs -o size=1m,mode=0777 none $cache 2>/dev/null") != 0;
-	my ($status, undef, $err) = $server->psql("SELECT infer.create_model('full', data => " . sql_bytes(add_model(1, 1_500_000)) . ')');
+	my (undef, undef, $err) = $server->psql("SELECT infer.create_model('full', data => " . sql_bytes(add_model(1, 1_500_000)) . ')');
 
 	like($err, qr/53100/, 'a full disk is told as such');
 	is(join(' ', folders()), '', 'and what was written is removed');
@@ -153,6 +153,22 @@ is($server->psql_sqlstate("SELECT infer.create_model('f', 'model')"), '22023', '
 is($server->psql_sqlstate("SELECT infer.create_model('f', '$parent/none')"), '58P01', 'and there');
 mkdir "$parent/empty" and chmod 0755, "$parent/empty";
 is($server->psql_sqlstate("SELECT infer.create_model('f', '$parent/empty')"), '22023', 'a folder holds files');
+
+# ---- a graph whose weights lie in another file ----
+
+mkdir "$parent/external" and chmod 0755, "$parent/external";
+$server->write_file('outside.bin', pack('f<', 66));
+$server->write_file('external/w.bin', pack('f<', 6));
+my $graph = $server->write_file('external/model.onnx', external_add_model('w.bin'));
+is($server->safe_psql("SELECT infer.create_model('e', '$parent/external'); SELECT infer.predict('e', 1)"), "1\n7", 'it loads with its folder');
+my ($status, undef, $err) = $server->psql("SELECT infer.create_model('e', '$graph')");
+isnt($status, 0, 'but not alone');
+like($err, qr/w\.bin/, 'which is told by the file\'s name');
+for my $location ('../outside.bin', "$parent/outside.bin", '/etc/passwd', 'w.bin/../../outside.bin')
+{
+	$server->write_file('external/model.onnx', external_add_model($location));
+	isnt($server->psql_sqlstate("SELECT infer.create_model('e', '$parent/external')"), '', "location $location is refused");
+}
 
 # ---- a standby ----
 
