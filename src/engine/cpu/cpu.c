@@ -17,9 +17,20 @@
 #include <time.h>
 
 #include "../../protocol/protocol.h"
+#include "pool.h"
 
 #define LARGE_PAGE		((size_t) 2 << 20)
 #define ELAPSED_KEPT	64			/* a power of two */
+
+/*
+ * Predicted times of an op, nsec: from which threads that still spin may help, from which
+ * sleeping ones are worth waking (that takes them about 50 µs), and how long a chunk is.
+ */
+#define HELP_NSEC		8000
+#define WAKE_NSEC		150000
+#define CHUNK_NSEC_MIN	5000
+#define CHUNK_NSEC_MAX	200000
+#define CHUNKS_THREAD	8			/* at most, where chunks are not at their longest */
 
 struct device_queue
 {
@@ -151,6 +162,7 @@ measure_flop(const struct cpu_kernels *kernels)
 static void
 cpu_close(struct device *base)
 {
+	pool_free(((struct cpu_device *) base)->pool);
 	free(base);
 }
 
@@ -159,6 +171,7 @@ cpu_open(const struct device_options *options, struct status *status)
 {
 	const struct cpu_kernels *kernels = kernels_choose(options->arch, status);
 	struct cpu_device *device;
+	int			cores = pool_usable_cores();
 
 	if (kernels == NULL)
 		return NULL;
@@ -166,6 +179,13 @@ cpu_open(const struct device_options *options, struct status *status)
 	if (device == NULL)
 	{
 		status_set(status, INFER_ERROR_MEMORY, "out of memory: %zu bytes wanted", sizeof(*device));
+		return NULL;
+	}
+	device->pool = pool_create(options->threads > 0 && options->threads < cores ? options->threads : cores,
+							   options->beat, status);
+	if (device->pool == NULL)
+	{
+		free(device);
 		return NULL;
 	}
 	device->base.ops = &cpu_device_ops;
@@ -193,7 +213,7 @@ cpu_info(struct device *base, struct device_info *info)
 	info->bytes_total = device->budget;
 	info->bytes_budget = device->budget;
 	info->bytes_used = __atomic_load_n(&device->used, __ATOMIC_RELAXED);
-	info->threads = 1;
+	info->threads = (uint32_t) pool_threads(device->pool);
 	info->async = false;
 	info->inflight_max = 1;
 	info->align = DEVICE_ALIGN;
@@ -394,7 +414,7 @@ cpu_compile(struct device *base, const struct device_graph *graph, struct status
 static uint64_t
 cpu_arena_bytes(const struct device_program *program, const uint32_t items[DEVICE_LEADS])
 {
-	uint64_t	bytes = program->shape.scratch;
+	uint64_t	bytes = program->shape.scratch * (uint64_t) pool_threads(program->device->pool);
 
 	for (int lead = 0; lead < DEVICE_LEADS; lead++)
 		bytes += (program->shape.arena_item[lead] + program->shape.extra_item[lead]) * items[lead];
@@ -492,6 +512,68 @@ run_start(struct cpu_run *run, struct cpu_device *device, const struct device_pr
 	run->scratch_bytes = program->shape.scratch;
 }
 
+/* An arena comes from the device's memory, too. */
+static bool
+budget_holds(const struct cpu_device *device, const struct device_program *program,
+			 const uint32_t items[DEVICE_LEADS], struct status *status)
+{
+	uint64_t	bytes;
+	uint64_t	used = __atomic_load_n(&device->used, __ATOMIC_RELAXED);
+
+	if (device->budget == 0)
+		return true;
+	bytes = cpu_arena_bytes(program, items);
+	if (used + bytes <= device->budget)
+		return true;
+	status_set(status, INFER_ERROR_MEMORY, "device memory exhausted: %llu bytes wanted for a batch",
+			   (unsigned long long) bytes);
+	status_detail(status, "The device may use %llu bytes and its weights use %llu.",
+				  (unsigned long long) device->budget, (unsigned long long) used);
+	status_hint(status, "Raise infer.memory or unload a model with infer.unload_model().");
+	return false;
+}
+
+/* A plan's units as a job of the pool. */
+struct plan_job
+{
+	const struct cpu_plan *plan;
+	const struct cpu_run *run;
+	uint64_t	units;
+	uint64_t	units_chunk;
+};
+
+static void
+run_chunk(void *context, uint32_t chunk, int thread)
+{
+	const struct plan_job *job = context;
+	uint64_t	first = chunk * job->units_chunk;
+	uint64_t	last = first + job->units_chunk;
+
+	job->plan->run(job->plan, job->run, first, last < job->units ? last : job->units, thread);
+}
+
+static void
+run_plan(const struct cpu_plan *plan, const struct cpu_run *run)
+{
+	struct plan_job job = {plan, run, cpu_plan_units(plan, run->batch->items), 1};
+	double		nsec = cpu_plan_nsec(plan, run->batch->items);
+	double		chunk_nsec = nsec / (pool_threads(run->device->pool) * CHUNKS_THREAD);
+	double		chunks;
+
+	if (job.units == 0)
+		return;
+	chunk_nsec = chunk_nsec < CHUNK_NSEC_MIN ? CHUNK_NSEC_MIN :
+		chunk_nsec > CHUNK_NSEC_MAX ? CHUNK_NSEC_MAX : chunk_nsec;
+	chunks = nsec / chunk_nsec;
+	if (chunks > 1e6)
+		chunks = 1e6;
+	if (chunks < (double) job.units)
+		job.units_chunk = chunks < 1 ? job.units : (job.units + (uint64_t) chunks - 1) / (uint64_t) chunks;
+	pool_run(run->device->pool, run_chunk, &job,
+			 (uint32_t) ((job.units + job.units_chunk - 1) / job.units_chunk), nsec >= HELP_NSEC,
+			 nsec >= WAKE_NSEC);
+}
+
 static uint64_t
 cpu_enqueue(struct device_queue *queue, struct device_program *program, uint32_t first, uint32_t last,
 			const struct device_batch *batch, void *const *bindings, void *arena, struct status *status)
@@ -499,18 +581,17 @@ cpu_enqueue(struct device_queue *queue, struct device_program *program, uint32_t
 	struct cpu_run run;
 	uint64_t	start = now_nsec();
 	uint64_t	ticket;
+	uint32_t	control;
 
+	if (!budget_holds(queue->device, program, batch->items, status))
+		return 0;
 	run_start(&run, queue->device, program, batch, bindings, arena);
 	if (last > program->plans_count)
 		last = program->plans_count;
+	control = pool_control_set(POOL_CONTROL);
 	for (uint32_t p = first; p < last; p++)
-	{
-		const struct cpu_plan *plan = &program->plans[p];
-		uint64_t	units = cpu_plan_units(plan, batch->items);
-
-		if (units > 0)
-			plan->run(plan, &run, 0, units, 0);
-	}
+		run_plan(&program->plans[p], &run);
+	pool_control_set(control);
 	ticket = queue->tickets + 1;
 	__atomic_store_n(&queue->elapsed[ticket % ELAPSED_KEPT], now_nsec() - start, __ATOMIC_RELAXED);
 	__atomic_store_n(&queue->tickets, ticket, __ATOMIC_RELEASE);
