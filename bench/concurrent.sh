@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # concurrent: 32 clients, one row a call, an MLP with 23 MB of weights; batching across
 # sessions against batches of one row, and against PL/Python with onnxruntime: rate and memory.
-source "$(dirname "$0")/lib.sh"
+source "$(dirname "$0")/_lib.sh"
 
 clients=32
 start_server
@@ -26,7 +26,7 @@ for ((round = 0; round < rounds; round++)); do
 	sql -c 'SELECT infer.reset_stats()' >/dev/null
 	best[batched]=$(larger "${best[batched]:-0}" "$(measure infer_wide)")
 	backends=$(cat "$work/memory")
-	mean=$(sql -c "SELECT round(mean_batch_rows::numeric, 1) FROM infer.stats WHERE model = 'wide'")
+	mean=$(sql -c "SELECT round(mean_batch_rows::numeric, 1) FROM infer.stats WHERE name = 'wide'")
 	sql -c 'ALTER SYSTEM SET infer.batch_rows = 1' -c 'SELECT pg_reload_conf()' >/dev/null
 	sleep 1
 	best[single]=$(larger "${best[single]:-0}" "$(measure infer_wide)")

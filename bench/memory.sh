@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # memory: what a million calls leave behind in the backend and in the engine.
-source "$(dirname "$0")/lib.sh"
+source "$(dirname "$0")/_lib.sh"
 
 calls=1000000
-[ "${INFER_BENCH_QUICK:-no}" = no ] || calls=50000
+[ $quick = no ] || calls=50000
 start_server
 make_data
 

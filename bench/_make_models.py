@@ -1,4 +1,4 @@
-"""Write the models of the benchmarks as ONNX files: make_models.py FOLDER
+"""Write the models of the benchmarks as ONNX files: _make_models.py FOLDER
 
 tiny.onnx	28 -> 64 (relu) -> 1, what a call costs when the model costs nothing
 wide.onnx	784 -> 2048 -> 2048 -> 10, 23 MB of weights: what batching is for

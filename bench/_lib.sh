@@ -1,4 +1,4 @@
-# lib.sh
+# _lib.sh
 #	  What the benchmarks with a server share: one server with the models and their data, the
 #	  peer (PL/Python with onnxruntime) beside them in the same database, and pgbench.
 #
@@ -11,7 +11,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/../script/lib/common.sh"
 
 seconds=${INFER_BENCH_SECONDS:-5}
 rounds=${INFER_BENCH_ROUNDS:-3}
-[ "${INFER_BENCH_QUICK:-no}" = no ] || { seconds=2; rounds=1; }
+quick=no
+[ "${1:-}" != --quick ] || { quick=yes; seconds=2; rounds=1; }
 
 work=$(mktemp -d /tmp/infer-bench-XXXXXX)
 chmod 755 "$work"
@@ -45,10 +46,10 @@ engine_pid()
 # The models, their data, and the peer's functions over the same files.
 make_data()
 {
-	"$venv/bin/python" "$top/bench/make_models.py" "$work"
+	"$venv/bin/python" "$top/bench/_make_models.py" "$work"
 	chmod 644 "$work"/*.onnx
 	site=$("$venv/bin/python" -c 'import onnxruntime, os; print(os.path.dirname(os.path.dirname(onnxruntime.__file__)))')
-	sql <<SQL
+	sql >/dev/null <<SQL
 SELECT infer.create_model('tiny', '$work/tiny.onnx');
 SELECT infer.create_model('wide', '$work/wide.onnx');
 CREATE TABLE tiny_rows (id int PRIMARY KEY, x real[]);
