@@ -1,0 +1,184 @@
+/*
+ * toy_kind.h
+ *	  A kind of model for tests of the engine: y = 2 x + 1 of one float, and misbehaviour on
+ *	  demand.  Including it replaces the engine's list of kinds.
+ *
+ * Files: one named "toy".  Contents, words anywhere in it: "slow" (predicted to take 10 ms,
+ * so that the loop never runs it itself), "malformed", "unsupported", "large" (claims 1 MB),
+ * "label" (a second output, a string that names the row's value).
+ *
+ * Values of x that do not double: see enum toy_value.
+ */
+#ifndef TEST_TOY_KIND_H
+#define TEST_TOY_KIND_H
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/device.h"
+#include "engine/model/model.h"
+#include "engine/status.h"
+
+enum toy_value
+{
+	TOY_ROW_ERROR = -1,				/* this row fails */
+	TOY_BATCH_ERROR = -2,			/* a batch with this row fails */
+	TOY_SEGV = -3,					/* the process dies of a fault */
+	TOY_LOST = -4,					/* the device is lost */
+	TOY_MEMORY = -5,				/* a batch with this row and more than four others is out of memory */
+	TOY_ABORT = -6,
+	TOY_SLEEP = 10000				/* 10000 + n: the batch takes n msec more */
+};
+
+struct toy
+{
+	struct model model;
+	struct infer_tensor input;
+	struct infer_tensor outputs[2];
+	bool		slow;
+};
+
+static bool
+toy_has(const struct model_file *file, const char *word)
+{
+	return memmem(file->data, file->size, word, strlen(word)) != NULL;
+}
+
+static bool
+toy_recognises(const struct model_files *files)
+{
+	return model_files_find(files, "toy") != NULL;
+}
+
+static const struct model_ops toy_ops;
+
+static struct model *
+toy_open(const struct model_files *files, const char *options, struct device *device, struct status *status)
+{
+	const struct model_file *file = model_files_find(files, "toy");
+	struct toy *toy;
+
+	if (toy_has(file, "malformed"))
+	{
+		status_set(status, INFER_ERROR_MODEL, "the toy is malformed");
+		return NULL;
+	}
+	if (toy_has(file, "unsupported"))
+	{
+		status_set(status, INFER_ERROR_UNSUPPORTED, "the toy is not supported");
+		return NULL;
+	}
+	if (toy_has(file, "slow"))
+		usleep(100000);			/* time for requests to come while it loads */
+	toy = calloc(1, sizeof(*toy));
+	toy->model.ops = &toy_ops;
+	toy->model.bytes = toy_has(file, "large") ? 1 << 20 : 1024;
+	toy->model.batch_rows_max = 4096;
+	toy->slow = toy_has(file, "slow");
+	toy->input = (struct infer_tensor) {.name = "x", .type = INFER_TYPE_F32};
+	toy->outputs[0] = (struct infer_tensor) {.name = "y", .type = INFER_TYPE_F32};
+	toy->outputs[1] = (struct infer_tensor) {.name = "name", .type = INFER_TYPE_STRING};
+	toy->model.signature = (struct infer_signature) {
+		.kind = "toy", .format = "toy 1", .notes = "",
+		.inputs_count = 1, .inputs = &toy->input,
+		.outputs_count = toy_has(file, "label") ? 2 : 1, .outputs = toy->outputs
+	};
+	return &toy->model;
+}
+
+static void
+toy_close(struct model *model)
+{
+	free(model);
+}
+
+/* What a value does to the batch it is in. */
+static bool
+toy_behave(float x, uint32_t rows, struct status *status)
+{
+	switch ((int) x)
+	{
+		case TOY_BATCH_ERROR:
+			return status_set(status, INFER_ERROR_DEVICE, "the toy device failed");
+		case TOY_SEGV:
+			raise(SIGSEGV);
+			return true;
+		case TOY_ABORT:
+			abort();
+		case TOY_LOST:
+			return status_set(status, INFER_ERROR_DEVICE_LOST, "the toy device is lost");
+		case TOY_MEMORY:
+			return rows <= 5 || status_set(status, INFER_ERROR_MEMORY, "out of toy memory");
+	}
+	if (x >= TOY_SLEEP)
+		usleep((useconds_t) (x - TOY_SLEEP) * 1000);
+	return true;
+}
+
+static void
+toy_row(struct model *model, struct model_request *request, uint32_t row, float x)
+{
+	uint8_t    *region = (uint8_t *) request->region;
+
+	if (x == TOY_ROW_ERROR)
+		model_row_error(request, row, INFER_ERROR_INPUT, "the toy does not like this row", NULL, NULL);
+	if (request->outputs[0].type != INFER_TYPE_NONE)
+		((float *) (region + request->outputs[0].data_offset))[row] = 2 * x + 1;
+	if (model->signature.outputs_count > 1)
+	{
+		char		text[32];
+		struct device_text name = {text, (uint64_t) snprintf(text, sizeof(text), "row of %g", (double) x)};
+
+		model_reply_strings(request, 1, row, 1, &name);
+	}
+}
+
+static float
+toy_value(const struct model_request *request, uint32_t row)
+{
+	return ((const float *) (request->region + request->columns[0].data_offset))[row];
+}
+
+static bool
+toy_run(struct model *model, struct device_queue *queue, const struct model_slice *slices,
+		uint32_t slices_count, struct status *status)
+{
+	uint32_t	rows = 0;
+
+	for (uint32_t i = 0; i < slices_count; i++)
+		rows += slices[i].count;
+	for (uint32_t i = 0; i < slices_count; i++)
+	{
+		for (uint32_t row = slices[i].first; row < slices[i].first + slices[i].count; row++)
+		{
+			float		x = toy_value(slices[i].request, row);
+
+			if (!toy_behave(x, rows, status))
+				return false;
+			toy_row(model, slices[i].request, row, x);
+		}
+	}
+	return true;
+}
+
+static uint64_t
+toy_estimate(struct model *model, const struct model_cost *cost)
+{
+	return ((struct toy *) model)->slow ? 10000000 : 1000 * (uint64_t) cost->rows;
+}
+
+static const struct model_ops toy_ops = {
+	.kind = "toy",
+	.recognises = toy_recognises,
+	.open = toy_open,
+	.close = toy_close,
+	.run = toy_run,
+	.estimate_nsec = toy_estimate
+};
+
+const struct model_ops *const model_kinds[] = {&toy_ops, NULL};
+
+#endif							/* TEST_TOY_KIND_H */
