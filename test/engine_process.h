@@ -136,7 +136,9 @@ engine_logged(struct engine_process *e, const char *text)
 	{
 		char		buffer[65536];
 		int			fd = open(e->log, O_RDONLY | O_CLOEXEC);
-		ssize_t		got = fd >= 0 ? read(fd, buffer, sizeof(buffer) - 1) : -1;
+		off_t		size = lseek(fd, 0, SEEK_END);
+		off_t		at = lseek(fd, size > 60000 ? size - 60000 : 0, SEEK_SET);
+		ssize_t		got = at >= 0 ? read(fd, buffer, sizeof(buffer) - 1) : -1;
 
 		close(fd);
 		if (got > 0)

@@ -1,7 +1,7 @@
 /*
  * raw_client.h
  *	  A client of the engine for tests, with no PostgreSQL in it: it speaks the protocol
- *	  plainly, sleeps in poll, and can be told to misbehave.
+ *	  plainly, looks a little before it sleeps, and can be told to misbehave.
  *
  * A call that goes wrong ends the test program: what is expected to fail is asked of
  * raw_receive, which gives back whatever comes.
@@ -26,6 +26,7 @@
 #include "protocol/protocol.h"
 
 #define RAW_TIMEOUT	5000			/* msec that a test waits before it gives up */
+#define RAW_SPINS	20000			/* looks before a client sleeps */
 
 struct raw_region
 {
@@ -322,6 +323,11 @@ raw_wait(struct raw_client *c, struct raw_region *region, int timeout)
 {
 	uint64_t	seq = region->map->submit_seq;
 
+	for (int i = 0; i < RAW_SPINS; i++)
+	{
+		if (infer_load_acquire64(&region->map->done_seq) == seq)
+			return true;
+	}
 	for (;;)
 	{
 		infer_store_release32(&region->map->client_asleep, 1);
