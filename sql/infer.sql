@@ -143,7 +143,8 @@ CREATE VIEW infer.model_versions WITH (security_barrier) AS
 		   v.version,
 		   v.active,
 		   v.kind,
-		   v.signature OPERATOR(pg_catalog.->>) 'task' AS task,
+		   CASE WHEN v.options OPERATOR(pg_catalog.?) 'classes' THEN 'classifier'
+				ELSE v.signature OPERATOR(pg_catalog.->>) 'task' END AS task,
 		   v.format,
 		   encode(v.digest, 'hex') AS digest,
 		   v.bytes,

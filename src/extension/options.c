@@ -171,12 +171,12 @@ tensor_width(const struct infer_tensor *tensor)
 }
 
 static void
-check_count(const char *option, uint32 given, int64 has, const char *of)
+check_count(const char *option, uint32 given, int64 expected)
 {
-	if (has >= 0 && (int64) given != has)
+	if (expected >= 0 && (int64) given != expected)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("option \"%s\" has %u names, but the model has " INT64_FORMAT " %s", option, given, has, of)));
+				 errmsg("option \"%s\" must name " INT64_FORMAT " of the model, not %u", option, expected, given)));
 }
 
 void
@@ -193,7 +193,7 @@ infer_options_check(const InferOptions *options, const struct infer_signature *s
 					 errmsg("option \"features\" is for models with one input, but this one has %u",
 							signature->inputs_count),
 					 errhint("Its inputs have names of their own: see infer.model_versions.")));
-		check_count("features", count, tensor_width(&signature->inputs[0]), "features");
+		check_count("features", count, tensor_width(&signature->inputs[0]));
 	}
 	infer_jsonb_strings(options->jsonb, "classes", &count);
 	if (count > 0)
@@ -211,7 +211,7 @@ infer_options_check(const InferOptions *options, const struct infer_signature *s
 		/* of two classes one number is enough: the second one's probability */
 		if (!(count == 2 && signature->classes_count == 0 && tensor_width(scores) == 1))
 			check_count("classes", count,
-						signature->classes_count > 0 ? signature->classes_count : tensor_width(scores), "classes");
+						signature->classes_count > 0 ? signature->classes_count : tensor_width(scores));
 	}
 }
 
