@@ -226,7 +226,7 @@ COMMENT ON FUNCTION infer.probability(text, text, VARIADIC "any") IS 'the probab
 
 /* ---- the engine ---- */
 
-CREATE FUNCTION infer.read_stats(OUT name text, OUT version int, OUT calls bigint, OUT rows bigint,
+CREATE FUNCTION infer.read_stats(OUT model text, OUT version int, OUT calls bigint, OUT rows bigint,
 								 OUT batches bigint, OUT mean_batch_rows double precision,
 								 OUT errors bigint, OUT cancelled bigint, OUT inline_calls bigint,
 								 OUT queue_time double precision, OUT compute_time double precision,
@@ -234,7 +234,7 @@ CREATE FUNCTION infer.read_stats(OUT name text, OUT version int, OUT calls bigin
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_stats';
 COMMENT ON FUNCTION infer.read_stats() IS 'behind the view infer.stats';
 
-CREATE FUNCTION infer.read_loaded_models(OUT name text, OUT version int, OUT key text, OUT state text,
+CREATE FUNCTION infer.read_loaded_models(OUT model text, OUT version int, OUT key text, OUT state text,
 										 OUT bytes bigint, OUT loaded_at timestamptz,
 										 OUT last_used_at timestamptz) RETURNS SETOF record
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_loaded_models';

@@ -106,8 +106,8 @@ SELECT sum(p) FROM points;
 SELECT count(*), sum(infer.predict('regression', points)) FROM points;
 
 -- what the engine counted
-SELECT name, version, rows >= 20, batches > 0, mean_batch_rows >= 1, errors, compute_time >= 0, queue_time >= 0, since <= now() FROM infer.stats WHERE name = 'regression';
-SELECT name, version, state, bytes > 0, last_used_at >= loaded_at, length(key) FROM infer.loaded_models WHERE name = 'regression';
+SELECT model, version, rows >= 20, batches > 0, mean_batch_rows >= 1, errors, compute_time >= 0, queue_time >= 0, since <= now() FROM infer.stats WHERE model = 'regression';
+SELECT model, version, state, bytes > 0, last_used_at >= loaded_at, length(key) FROM infer.loaded_models WHERE model = 'regression';
 SELECT device, in_use, threads > 0, memory_used > 0, length(numerics_id) > 0 FROM infer.devices WHERE in_use;
 SET ROLE regress_infer_user;
 SELECT count(*) FROM infer.stats;
