@@ -36,11 +36,14 @@ static void
 missing_add(struct missing *missing, const struct onnx_node *node, bool name_known)
 {
 	char		entry[512];
+	char		version[16] = "";
 	int			part;
 	size_t		length;
 
-	snprintf(entry, sizeof(entry), "%.200s (%.200s %u%s)", node->op,
-			 node->domain[0] == '\0' ? "ai.onnx" : node->domain, node->version,
+	if (node->version > 0)
+		snprintf(version, sizeof(version), " %u", node->version);
+	snprintf(entry, sizeof(entry), "%.200s (%.200s%s%s)", node->op,
+			 node->domain[0] == '\0' ? "ai.onnx" : node->domain, version,
 			 name_known ? ", a version that is not supported" : "");
 	length = strlen(entry);
 	missing->count++;

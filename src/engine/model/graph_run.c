@@ -255,7 +255,8 @@ strings_settle(struct graph_model *m, uint32_t rows)
 			continue;
 		texts = m->buffers.bindings[value->binding];
 		for (uint64_t j = 0; j < (uint64_t) rows * value->elements; j++)
-			texts[j].data = (const char *) m->buffers.texts + (uintptr_t) texts[j].data;
+			texts[j].data = texts[j].length == 0 ? "" :
+				(const char *) m->buffers.texts + (uintptr_t) texts[j].data;
 	}
 }
 
