@@ -1,0 +1,305 @@
+/*
+ * graph_model.c
+ *	  Graphs as models: what a request gives, row by row, whatever batch it is in.
+ */
+#include "graph_fixture.h"
+
+/* ---- results ---- */
+
+static void
+test_layer(const char *name, const float wanted[6])
+{
+	struct fixture f;
+	float		x[4] = {1, 2, -1, 3};
+
+	if (!tap_ok(fixture_open(&f, name, NULL), "%s opens", name))
+	{
+		printf("# %s\n", f.status.message);
+		return;
+	}
+	fixture_rows(&f, 2);
+	memcpy(fixture_input(&f, 0), x, sizeof(x));
+	tap_ok(fixture_run(&f) && floats_are(fixture_output(&f, 0), wanted, 6), "%s gives its numbers", name);
+	fixture_close(&f);
+}
+
+static void
+test_results(void)
+{
+	struct fixture f;
+	float		x[6] = {1, 2, 4, 8, 2, 4};
+	float		y[6] = {0.25f, 0.5f, 1, 1, 0.25f, 0.5f};
+	float		square[8] = {1, 2, 3, 4, 10, 20, 30, 40};
+
+	/* x·W = [9 12 15] and [11 13 15] */
+	test_layer("layer.onnx", (float[]) {9.5f, 0, 15.25f, 11.5f, 0, 15.25f});
+	test_layer("layer_gemm.onnx", (float[]) {18.5f, -38, 30.25f, 22.5f, -37, 30.25f});
+	test_layer("layer_norm.onnx", (float[]) {9, 13, 30.5f, 11, 14, 30.5f});
+
+	fixture_open(&f, "layer_shared.onnx", NULL);
+	fixture_rows(&f, 1);
+	memcpy(fixture_input(&f, 0), x, 8);
+	tap_ok(fixture_run(&f) && floats_are(fixture_output(&f, 0), (float[]) {9, 12, 15}, 3) &&
+		   floats_are(fixture_output(&f, 1), (float[]) {9.5f, -88, 15.25f}, 3) &&
+		   floats_are(fixture_output(&f, 2), (float[]) {9, 12, 15}, 3),
+		   "a product that is an output itself is not fused away");
+	fixture_close(&f);
+
+	fixture_open(&f, "row_axis.onnx", NULL);
+	fixture_rows(&f, 2);
+	memcpy(fixture_input(&f, 0), x, sizeof(x));
+	tap_ok(fixture_run(&f) && floats_are(fixture_output(&f, 0), y, 6),
+		   "a maximum over everything is one per row");
+	tap_ok(memcmp(fixture_output(&f, 1), x, sizeof(x)) == 0, "transposing at batch 1 keeps each row to itself");
+	fixture_close(&f);
+
+	fixture_open(&f, "fixed_shape.onnx", NULL);
+	fixture_rows(&f, 2);
+	memcpy(fixture_input(&f, 0), square, sizeof(square));
+	tap_ok(fixture_run(&f) && floats_are(fixture_output(&f, 0), (float[]) {10, 100}, 2),
+		   "a fixed shape is one evaluation per row");
+	tap_ok((f.model->signature.flags & INFER_SIGNATURE_ROW_BY_ROW) != 0, "and the signature says so");
+	fixture_close(&f);
+
+	fixture_open(&f, "typed.onnx", NULL);
+	fixture_rows(&f, 1);
+	memcpy(fixture_input(&f, 0), x, 8);
+	tap_ok(fixture_run(&f) && floats_are(fixture_output(&f, 0), (float[]) {2.5f, 1099511627776.0f}, 2),
+		   "typed fields of every type are read");
+	fixture_close(&f);
+
+	for (int i = 0; i < 2; i++)
+	{
+		fixture_open(&f, i == 0 ? "external" : "external_sub", NULL);
+		fixture_rows(&f, 1);
+		memcpy(fixture_input(&f, 0), x, 8);
+		tap_ok(fixture_run(&f) && floats_are(fixture_output(&f, 0), (float[]) {7, 10}, 2), "external data %d is read", i);
+		fixture_close(&f);
+	}
+}
+
+/* ---- the same row in any company ---- */
+
+static void
+test_company(void)
+{
+	struct fixture f;
+	float		alone[16];
+	bool		same = true, lonely;
+
+	fixture_open(&f, "chain.onnx", NULL);
+	fixture_rows(&f, 1);
+	for (int i = 0; i < 16; i++)
+		((float *) fixture_input(&f, 0))[i] = 0.1f * (float) i;
+	lonely = fixture_run(&f);
+	memcpy(alone, fixture_output(&f, 0), sizeof(alone));
+	for (uint32_t rows = 2; rows <= 67 && same; rows += 13)
+		for (uint32_t at = 0; at < rows && same; at++)
+		{
+			fixture_rows(&f, rows);
+			for (uint32_t i = 0; i < rows * 16; i++)
+				((float *) fixture_input(&f, 0))[i] = i / 16 == at ? 0.1f * (float) (i % 16) :
+					i % 3 == 0 ? NAN : 1e30f;
+			same = fixture_run(&f) &&
+				memcmp((const float *) fixture_output(&f, 0) + 16 * at, alone, sizeof(alone)) == 0 &&
+				f.request.row_status[at] == INFER_OK;
+		}
+	tap_ok(lonely && same, "a row has the same bits among strangers, wherever it stands");
+	tap_ok(fixture_graph(&f)->arena_item_bytes == 3 * 64, "a chain of ops uses its memory again");
+	fixture_close(&f);
+}
+
+/* ---- slices of several requests ---- */
+
+static void
+test_slices(void)
+{
+	struct fixture a, b;
+	struct model_slice slices[3];
+	float		wanted[6] = {9.5f, 0, 15.25f, 11.5f, 0, 15.25f};
+	bool		fine;
+
+	fixture_open(&a, "layer.onnx", NULL);
+	fixture_open(&b, "layer.onnx", NULL);
+	fixture_rows(&a, 3);
+	fixture_rows(&b, 2);
+	memcpy(fixture_input(&a, 0), (float[]) {0, 0, 1, 2, -1, 3}, 24);
+	memcpy(fixture_input(&b, 0), (float[]) {1, 2, -1, 3}, 16);
+	fixture_layout(&a);
+	fixture_layout(&b);
+	slices[0] = (struct model_slice) {&b.request, 1, 1};
+	slices[1] = (struct model_slice) {&a.request, 1, 2};
+	slices[2] = (struct model_slice) {&b.request, 0, 1};
+	fine = a.model->ops->run(a.model, a.queue, slices, 3, &a.status);
+	tap_ok(fine && floats_are((const float *) fixture_output(&a, 0) + 3, wanted, 6) &&
+		   floats_are(fixture_output(&b, 0), wanted, 6), "rows of two requests go back to where they came from");
+	fixture_close(&a);
+	fixture_close(&b);
+}
+
+/* ---- errors of rows ---- */
+
+static void
+test_row_errors(void)
+{
+	struct fixture f;
+	float		x[4] = {1, -1, 0, 2};
+
+	fixture_open(&f, "finite.onnx", NULL);
+	fixture_rows(&f, 4);
+	memcpy(fixture_input(&f, 0), x, sizeof(x));
+	tap_ok(fixture_run(&f), "a batch with bad rows is computed");
+	tap_ok(f.request.row_status[0] == INFER_OK && f.request.row_status[1] == INFER_ERROR_NOT_FINITE &&
+		   f.request.row_status[2] == INFER_ERROR_NOT_FINITE && f.request.row_status[3] == INFER_OK,
+		   "rows whose output is NaN or infinite fail alone");
+	tap_ok(strcmp(fixture_row_message(&f, 1), "the model's output \"y\" is not finite") == 0,
+		   "and the message names the output");
+	tap_ok(memcmp(fixture_output(&f, 1), x, sizeof(x)) == 0, "an input handed on is an output");
+	tap_ok(floats_are(fixture_output(&f, 2), (float[]) {7, 8, 7, 8, 7, 8, 7, 8}, 8), "a constant output is every row's");
+	fixture_close(&f);
+}
+
+static void
+test_tables(void)
+{
+	struct fixture f;
+	const int64_t *codes, *chosen;
+	struct infer_span *spans;
+
+	fixture_open(&f, "strings.onnx", NULL);
+	fixture_rows(&f, 3);
+	fixture_text(&f, 0, 0, "green");
+	fixture_text(&f, 0, 1, "red");
+	fixture_text(&f, 0, 2, "colourless");
+	memcpy(fixture_input(&f, 1), (uint8_t[]) {1, 0, 200}, 3);
+	tap_ok(fixture_run(&f), "strings and booleans run");
+	codes = fixture_output(&f, 0);
+	chosen = fixture_output(&f, 2);
+	tap_ok(codes[0] == 20 && codes[1] == 10 && codes[2] == -1, "strings are looked up");
+	tap_ok(strcmp(fixture_output_text(&f, 1, 0), "green") == 0 &&
+		   strcmp(fixture_output_text(&f, 1, 2), "colourless") == 0, "and handed on");
+	tap_ok(chosen[0] == 20 && chosen[1] == 0 && chosen[2] == -1, "a byte that is neither 0 nor 1 is true");
+
+	spans = (struct infer_span *) (f.region + f.columns[0].spans_offset);
+	spans[1].begin = UINT32_MAX;
+	spans[1].length = UINT32_MAX;
+	tap_ok(fixture_run(&f) && f.request.row_status[0] == INFER_OK && f.request.row_status[1] == INFER_ERROR_PROTOCOL &&
+		   f.request.row_status[2] == INFER_OK, "a span outside its column fails its row alone");
+	f.columns[0].spans_offset = FIXTURE_REGION - 8;
+	tap_ok(!fixture_run(&f) && f.status.error == INFER_ERROR_PROTOCOL, "a column outside its region fails the batch");
+	fixture_close(&f);
+
+	fixture_open(&f, "missing.onnx", NULL);
+	tap_ok((f.model->signature.inputs[0].flags & INFER_TENSOR_MISSING) != 0 &&
+		   (f.model->signature.inputs[1].flags & INFER_TENSOR_MISSING) != 0 &&
+		   (f.model->signature.inputs[2].flags & INFER_TENSOR_MISSING) == 0,
+		   "inputs that only an imputer reads may be missing, others not");
+	fixture_rows(&f, 2);
+	memcpy(fixture_input(&f, 0), (float[]) {NAN, 1}, 8);
+	memcpy(fixture_input(&f, 1), (float[]) {2, NAN}, 8);
+	memcpy(fixture_input(&f, 2), (float[]) {10, 100}, 8);
+	tap_ok(fixture_run(&f) && floats_are(fixture_output(&f, 0), (float[]) {50, 20, 100, 600}, 4),
+		   "and what is missing is imputed");
+	fixture_close(&f);
+}
+
+/* ---- signatures ---- */
+
+static void
+test_signatures(void)
+{
+	struct fixture f;
+	const struct infer_signature *s;
+
+	fixture_open(&f, "argmax.onnx", NULL);
+	s = &f.model->signature;
+	tap_ok(s->task == INFER_TASK_CLASSIFIER && s->outputs[0].role == INFER_ROLE_LABEL &&
+		   s->outputs[1].role == INFER_ROLE_SCORES && s->classes_count == 3 && strcmp(s->classes[1], "middle") == 0,
+		   "labels[ArgMax(scores)] is a classifier");
+	tap_ok(s->outputs[0].rank == 0 && s->outputs[1].rank == 1 && s->outputs[1].dims[0] == 3,
+		   "dimensions are those of one row");
+	fixture_rows(&f, 2);
+	memcpy(fixture_input(&f, 0), (float[]) {1, 3, 2, 5, 4, 3}, 24);
+	tap_ok(fixture_run(&f) && strcmp(fixture_output_text(&f, 0, 0), "middle") == 0 &&
+		   strcmp(fixture_output_text(&f, 0, 1), "low") == 0, "with labels as strings");
+	fixture_close(&f);
+
+	fixture_open(&f, "layer.onnx", NULL);
+	s = &f.model->signature;
+	tap_ok(s->features_count == 2 && strcmp(s->features[1], "second") == 0, "the file may name the features");
+	tap_ok(strcmp(s->format, "onnx 8, ai.onnx 17") == 0, "the format says which versions");
+	fixture_close(&f);
+
+	tap_ok(!fixture_open(&f, "varying.onnx", NULL) && f.status.error == INFER_ERROR_UNSUPPORTED &&
+		   strstr(f.status.hint, "{\"dims\": {\"seq\": SIZE}}") != NULL, "a varying dimension is refused with what to do");
+	fixture_close(&f);
+	tap_ok(fixture_open(&f, "varying.onnx", "{\"dims\": {\"seq\": 4}}") && f.model->signature.inputs[0].dims[0] == 4,
+		   "and fixed by the option dims");
+	fixture_close(&f);
+	tap_ok(!fixture_open(&f, "varying.onnx", "{\"dims\": {\"seq\": 4, \"other\": 2}}") &&
+		   strstr(f.status.message, "other") != NULL, "an option for a dimension that is not there is refused");
+	fixture_close(&f);
+	tap_ok(!fixture_open(&f, "layer.onnx", "{\"colour\": 1}") && strstr(f.status.message, "colour") != NULL,
+		   "an unknown option is refused");
+	fixture_close(&f);
+}
+
+/* ---- fusion and weights ---- */
+
+static void
+test_fusion(void)
+{
+	struct fixture f;
+
+	fixture_open(&f, "layer.onnx", NULL);
+	tap_ok(fixture_graph(&f)->program_ops_count == 1, "bias and activation are fused into the product");
+	fixture_close(&f);
+	fixture_open(&f, "layer_norm.onnx", NULL);
+	tap_ok(fixture_graph(&f)->program_ops_count == 1, "so is batch normalisation");
+	fixture_close(&f);
+	fixture_open(&f, "layer_shared.onnx", NULL);
+	tap_ok(fixture_graph(&f)->weights_count == 1, "a matrix of two products is packed once");
+	fixture_close(&f);
+}
+
+/* ---- memory ---- */
+
+static void
+test_buffers(void)
+{
+	struct fixture f;
+	void	   *arena, *binding;
+	uint64_t	bytes;
+
+	fixture_open(&f, "chain.onnx", NULL);
+	fixture_rows(&f, 64);
+	fixture_run(&f);
+	arena = ((struct graph_model *) f.model)->buffers.arena;
+	binding = ((struct graph_model *) f.model)->buffers.bindings[0];
+	bytes = f.model->bytes;
+	for (uint32_t rows = 1; rows <= 64; rows++)
+	{
+		fixture_rows(&f, rows);
+		fixture_run(&f);
+	}
+	tap_ok(arena == ((struct graph_model *) f.model)->buffers.arena &&
+		   binding == ((struct graph_model *) f.model)->buffers.bindings[0] && bytes == f.model->bytes,
+		   "buffers are made once and used for every smaller batch");
+	tap_ok(f.model->batch_rows_max >= 1 && f.model->batch_rows_max <= INFER_ROWS_MAX, "a batch is bounded");
+	fixture_close(&f);
+}
+
+int
+main(void)
+{
+	test_results();
+	test_company();
+	test_slices();
+	test_row_errors();
+	test_tables();
+	test_signatures();
+	test_fusion();
+	test_buffers();
+	fixture_device->ops->close(fixture_device);
+	return tap_done();
+}
