@@ -176,7 +176,7 @@ struct engine
 	struct settings settings;
 	struct infer_status_page *page;	/* written with the lock held, but for beats and awake */
 	int			page_fd;			/* for WELCOME */
-	int			cache_fd;			/* folder of the model cache, -1: none */
+	const char *cache;				/* path of the model cache, NULL: none */
 	uint64_t	epoch;				/* CLOCK_REALTIME usec */
 	uint64_t	since;				/* of the counters */
 	uint32_t	cores;				/* usable */

@@ -12,6 +12,7 @@
 #include "loader.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,37 +64,43 @@ loader_push(struct engine *engine, struct load_job *job)
 
 /* ---- without the lock ---- */
 
-static void
-hex(const uint8_t *bytes, char *text)
+/* By path each time: the cache's folder may be removed and made again at any time. */
+static bool
+cache_folder(const struct engine *engine, const uint8_t *digest, char path[PATH_MAX])
 {
+	int			used;
+
+	if (engine->cache == NULL)
+		return false;
+	used = snprintf(path, PATH_MAX, "%s/", engine->cache);
+	if (used + 2 * INFER_KEY_BYTES >= PATH_MAX)
+		return false;
 	for (int i = 0; i < INFER_KEY_BYTES; i++)
-		sprintf(text + 2 * i, "%02x", bytes[i]);
+		used += sprintf(path + used, "%02x", digest[i]);
+	return true;
 }
 
 static enum files_result
 open_files(struct engine *engine, const struct load_job *job, struct loaded *loaded)
 {
-	char		folder[2 * INFER_KEY_BYTES + 1];
+	char		folder[PATH_MAX];
 	uint8_t		digest[INFER_KEY_BYTES];
 	enum files_result result;
 
 	if (job->files_count > 0)
 		result = files_open_descriptors(job->files_count, (const char *const *) job->names, job->sizes,
 										job->fds, &loaded->files, &loaded->status);
+	else if (cache_folder(engine, job->digest, folder))
+		result = files_open_folder(folder, &loaded->files, &loaded->status);
 	else
-	{
-		hex(job->digest, folder);
-		if (engine->cache_fd < 0)
-			return FILES_MISSING;
-		result = files_open_folder(engine->cache_fd, folder, &loaded->files, &loaded->status);
-	}
+		result = FILES_MISSING;
 	if (result != FILES_OK)
 		return result;
 	files_digest(&loaded->files, digest);
 	if (memcmp(digest, job->digest, sizeof(digest)) == 0)
 	{
 		if (job->files_count == 0)
-			utimensat(engine->cache_fd, folder, NULL, 0);	/* used now: the oldest go first */
+			utimensat(AT_FDCWD, folder, NULL, 0);	/* used now: the oldest go first */
 		return FILES_OK;
 	}
 	files_close(&loaded->files);

@@ -208,16 +208,11 @@ open_page(int fd, struct status *status)
 }
 
 static bool
-open_cache(const char *cache, struct status *status)
+make_cache(const char *cache, struct status *status)
 {
-	engine.cache_fd = -1;
-	if (cache == NULL)
-		return true;
-	if (mkdir(cache, 0700) < 0 && errno != EEXIST)
+	engine.cache = cache;
+	if (cache != NULL && mkdir(cache, 0700) < 0 && errno != EEXIST)
 		return status_set(status, INFER_ERROR_INTERNAL, "could not create the folder \"%s\": %s", cache, strerror(errno));
-	engine.cache_fd = open(cache, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (engine.cache_fd < 0)
-		return status_set(status, INFER_ERROR_INTERNAL, "could not open the folder \"%s\": %s", cache, strerror(errno));
 	return true;
 }
 
@@ -284,7 +279,7 @@ serve(const struct options *options)
 	engine.cores = process_cores();
 	if (!process_init(options->control_fd >= 0, engine.settings.nice, &status) ||
 		process_lock(options->lock, &status) < 0 ||
-		!open_cache(options->cache, &status))
+		!make_cache(options->cache, &status))
 		fatal("could not start", &status);
 	enter_sandbox(options);
 	if (!open_page(options->status_fd, &status))

@@ -151,16 +151,16 @@ walk(struct model_files *files, int folder_fd, const char *prefix, int depth, st
 }
 
 enum files_result
-files_open_folder(int folder_fd, const char *name, struct model_files *files, struct status *status)
+files_open_folder(const char *path, struct model_files *files, struct status *status)
 {
-	int			fd = openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int			fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	*files = (struct model_files) {0};
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
 		return FILES_MISSING;
 	if (fd < 0)
 	{
-		status_set(status, INFER_ERROR_INTERNAL, "could not open the folder \"%s\": %s", name, strerror(errno));
+		status_set(status, INFER_ERROR_INTERNAL, "could not open the folder \"%s\": %s", path, strerror(errno));
 		return FILES_FAILED;
 	}
 	return finish(files, walk(files, fd, "", 0, status));

@@ -21,9 +21,8 @@ enum files_result
 	FILES_FAILED					/* the status says why */
 };
 
-/* The files below a folder; name is relative to folder_fd (AT_FDCWD: the working directory). */
-extern enum files_result files_open_folder(int folder_fd, const char *name, struct model_files *files,
-										   struct status *status);
+/* The files below a folder, which is no link itself. */
+extern enum files_result files_open_folder(const char *path, struct model_files *files, struct status *status);
 
 /* A single file, or a folder. */
 extern enum files_result files_open_path(const char *path, struct model_files *files,

@@ -7,19 +7,20 @@
 
 #include "../status.h"
 
-/* Elements of a row, or -1 if they vary. */
-static int64_t
-row_elements(const struct infer_tensor *tensor)
+/* NULL if the reply can hold rows of it, else what is wrong with its size. */
+static const char *
+size_check(const struct infer_tensor *tensor)
 {
-	int64_t		product = 1;
+	uint64_t	product = 1;
 
 	for (uint32_t d = 0; d < tensor->rank; d++)
 	{
 		if (tensor->dims[d] < 0)
-			return -1;
-		product *= tensor->dims[d];
+			return "varies from row to row";
+		if (__builtin_mul_overflow(product, (uint64_t) tensor->dims[d], &product) || product > INFER_REGION_MAX)
+			return "is too large";
 	}
-	return product;
+	return NULL;
 }
 
 /* What the reply's layout and the request's checks depend on. */
@@ -33,10 +34,11 @@ check_signature(const struct infer_signature *signature, struct status *status)
 		return status_set(status, INFER_ERROR_UNSUPPORTED, "a model without inputs or outputs is not supported");
 	for (uint32_t i = 0; i < signature->outputs_count; i++)
 	{
-		if (row_elements(&signature->outputs[i]) < 0)
-			return status_set(status, INFER_ERROR_UNSUPPORTED,
-							  "output \"%s\" has a size that varies from row to row, which is not supported",
-							  signature->outputs[i].name);
+		const char *wrong = size_check(&signature->outputs[i]);
+
+		if (wrong != NULL)
+			return status_set(status, INFER_ERROR_UNSUPPORTED, "output \"%s\" has a size that %s, which is not supported",
+							  signature->outputs[i].name, wrong);
 	}
 	return true;
 }

@@ -129,6 +129,7 @@ model_reply_strings(struct model_request *request, uint32_t output, uint64_t fir
 					uint64_t count, const struct device_text *texts)
 {
 	const struct infer_column *column = &request->outputs[output];
+	struct infer_span last = {0};
 	struct infer_span *spans;
 
 	if (column->type != INFER_TYPE_STRING)
@@ -138,6 +139,13 @@ model_reply_strings(struct model_request *request, uint32_t output, uint64_t fir
 	{
 		uint64_t	length = texts[i].length;
 
+		/* labels come from a few constants: equal neighbours share their bytes */
+		if (last.length > 0 && texts[i].data == texts[i - 1].data && length == last.length)
+		{
+			spans[i] = last;
+			continue;
+		}
+		last.length = 0;
 		if (length > request->reply_bytes - request->reply_used)
 		{
 			request->overflow = true;
@@ -147,7 +155,8 @@ model_reply_strings(struct model_request *request, uint32_t output, uint64_t fir
 		}
 		if (length > 0)
 			memcpy(request->reply + request->reply_used, texts[i].data, length);
-		spans[i] = (struct infer_span) {.begin = (uint32_t) request->reply_used, .length = (uint32_t) length};
+		last = (struct infer_span) {.begin = (uint32_t) request->reply_used, .length = (uint32_t) length};
+		spans[i] = last;
 		request->reply_used += length;
 	}
 }

@@ -1,0 +1,218 @@
+/*
+ * engine_parts.c
+ *	  The engine's parts that need no socket: settings, estimates, eviction, files and their
+ *	  digest, the sandbox.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/model/files.h"
+#include "engine/sandbox.h"
+#include "engine/scheduler/latency.h"
+#include "engine/scheduler/residency.h"
+#include "engine/settings.h"
+#include "engine/status.h"
+#include "tap.h"
+
+static bool
+set(struct settings *s, const char *text, bool started, struct status *status)
+{
+	bool		ignored;
+
+	status_clear(status);
+	return settings_set(s, text, started, &ignored, status) && !ignored;
+}
+
+static void
+test_settings(void)
+{
+	struct settings s;
+	struct status status;
+
+	settings_default(&s);
+	tap_ok(s.batch_rows == 256 && s.payload_limit == 1ull << 30 && s.engine_timeout == 10000000 &&
+		   s.cache_size == 10ull << 30 && strcmp(s.device, "auto") == 0, "settings have their defaults");
+	tap_ok(set(&s, "memory=4096", false, &status) && s.memory == 4096ull << 20 &&
+		   set(&s, "payload_limit=1024", false, &status) && s.payload_limit == 1 << 20 &&
+		   set(&s, "engine_timeout=5000", false, &status) && s.engine_timeout == 5000000 &&
+		   set(&s, "batch_delay=30", false, &status) && s.batch_delay == 30, "plain numbers are in the server's units");
+	tap_ok(set(&s, "memory=2GB", false, &status) && s.memory == 2ull << 30 &&
+		   set(&s, "slice=2ms", false, &status) && s.slice == 2000, "units may be written");
+	tap_ok(!set(&s, "speed=3", false, &status) && strstr(status.message, "\"speed\"") != NULL, "an unknown setting is named");
+	tap_ok(!set(&s, "batch_rows=0", false, &status) && strstr(status.message, "\"batch_rows\"") != NULL &&
+		   strstr(status.detail, "65536") != NULL && s.batch_rows == 256, "a value out of range is refused with the range");
+	tap_ok(!set(&s, "batch_rows=12x", false, &status) && !set(&s, "batch_rows=-1", false, &status) &&
+		   !set(&s, "batch_rows=", false, &status) && !set(&s, "memory=99999999999999999999", false, &status) &&
+		   !set(&s, "batch_rows", false, &status), "so is what is no number");
+	tap_ok(!set(&s, "device=cpu", true, &status) && status.error == 0 && strcmp(s.device, "auto") == 0 &&
+		   set(&s, "queue_limit=5", true, &status) && s.queue_limit == 5, "some settings need a start");
+}
+
+static void
+test_latency(void)
+{
+	struct latency l = {0};
+	uint64_t	t;
+
+	tap_ok(latency_estimate(&l, 10, 1234) == 1234 && latency_estimate(&l, 10, 0) > 1000000,
+		   "without a measurement the prior decides; without either nothing is small");
+	for (int i = 0; i < 100; i++)
+		latency_record(&l, 1, 20000);
+	tap_ok(latency_estimate(&l, 1, 5) == 20000, "one size, often measured, is known");
+	t = latency_estimate(&l, 100, 0);
+	tap_ok(t >= 20000 && t <= 2000000, "a larger one is bounded");
+	for (int i = 0; i < 300; i++)
+		latency_record(&l, 1 + (uint32_t) i % 64, 10000 + 500 * (1 + (uint64_t) i % 64));
+	t = latency_estimate(&l, 32, 0);
+	tap_ok(t > 24000 && t < 28000 && latency_is_known(&l, 200), "sizes that differ give constant and slope (%llu)", (unsigned long long) t);
+	t = latency_estimate(&l, 128, 0);
+	tap_ok(t > 65000 && t < 84000, "which carry beyond what was seen (%llu)", (unsigned long long) t);
+	latency_record(&l, 1, 1000000000);
+	t = latency_estimate(&l, 1, 0);
+	tap_ok(t < 200000, "one outlier teaches little (%llu)", (unsigned long long) t);
+}
+
+static void
+test_residency(void)
+{
+	struct resident r[] = {{100, 5, false}, {100, 1, true}, {100, 3, false}, {0, 0, false}};
+
+	tap_ok(residency_victim(r, 4) == 2, "the least recently used idle model goes");
+	r[2].busy = r[0].busy = true;
+	tap_ok(residency_victim(r, 4) == -1, "busy ones stay");
+	tap_ok(residency_excess(100, 50, 0) == 0 && residency_excess(100, 50, 150) == 0 && residency_excess(100, 50, 120) == 30,
+		   "the excess is over the budget");
+}
+
+static void
+write_file(const char *folder, const char *name, const char *contents)
+{
+	char		path[256];
+	FILE	   *file;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "w");
+	fputs(contents, file);
+	fclose(file);
+}
+
+static void
+test_files(const char *folder)
+{
+	/* of hashlib, over the three files below */
+	static const char expected[] = "55d1fda8d3032588301cf07f9713cbd0d96a97df52d75a0d664a8b2c5d385d68";
+	struct model_files files;
+	struct status status;
+	uint8_t		digest[INFER_KEY_BYTES];
+	char		text[65];
+	char		path[256];
+
+	status_clear(&status);
+	snprintf(path, sizeof(path), "%s/none", folder);
+	tap_ok(files_open_folder(path, &files, &status) == FILES_MISSING, "a folder that is not there is missing");
+	snprintf(path, sizeof(path), "%s/model", folder);
+	mkdir(path, 0700);
+	tap_ok(files_open_folder(path, &files, &status) == FILES_MISSING, "so is one with nothing in it");
+	write_file(path, "b.onnx", "abc");
+	write_file(path, "a-empty", "");
+	snprintf(path, sizeof(path), "%s/model/sub", folder);
+	mkdir(path, 0700);
+	write_file(path, "weights", "xyz");
+	snprintf(path, sizeof(path), "%s/model", folder);
+	tap_ok(files_open_folder(path, &files, &status) == FILES_OK && files.count == 3 &&
+		   strcmp(files.files[0].name, "a-empty") == 0 && strcmp(files.files[1].name, "b.onnx") == 0 &&
+		   strcmp(files.files[2].name, "sub/weights") == 0, "files are found in folders, sorted");
+	tap_ok(model_files_find(&files, "sub/weights") == &files.files[2] && model_files_find(&files, "a-empty")->size == 0 &&
+		   model_files_find(&files, "c") == NULL, "by name");
+	files_digest(&files, digest);
+	for (int i = 0; i < INFER_KEY_BYTES; i++)
+		sprintf(text + 2 * i, "%02x", digest[i]);
+	tap_ok(strcmp(text, expected) == 0, "the digest is the protocol's (%s)", text);
+	files_close(&files);
+
+	snprintf(path, sizeof(path), "%s/model/link", folder);
+	if (symlink("/etc/passwd", path) < 0)
+		exit(1);
+	snprintf(path, sizeof(path), "%s/model", folder);
+	tap_ok(files_open_folder(path, &files, &status) == FILES_FAILED && strstr(status.message, "link") != NULL,
+		   "a link is refused");
+}
+
+/* Bits of what a process in the sandbox can do. */
+enum ability
+{
+	CAN_WRITE_OWN = 1, CAN_WRITE_OTHER = 2, CAN_READ_LIBRARIES = 4, CAN_READ_OTHER = 8,
+	CAN_INET = 16, CAN_UNIX = 32, CAN_EXEC = 64
+};
+
+static int
+opens(const char *folder, const char *name, int flags, int ability)
+{
+	char		path[256];
+	int			fd;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	fd = open(path, flags, 0600);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 ? ability : 0;
+}
+
+static void
+test_sandbox(const char *own, const char *other)
+{
+	const char *folders[] = {own, NULL};
+	int			status;
+	pid_t		pid;
+
+	write_file(other, "secret", "x");
+	pid = fork();
+	if (pid == 0)
+	{
+		int			can = 0;
+		char	   *argv[] = {"true", NULL};
+
+		sandbox_enter(folders);
+		can |= opens(own, "new", O_CREAT | O_WRONLY, CAN_WRITE_OWN);
+		can |= opens(other, "new", O_CREAT | O_WRONLY, CAN_WRITE_OTHER);
+		can |= opens("/etc", "ld.so.cache", O_RDONLY, CAN_READ_LIBRARIES);
+		can |= opens(other, "secret", O_RDONLY, CAN_READ_OTHER);
+		can |= socket(AF_INET, SOCK_STREAM, 0) >= 0 ? CAN_INET : 0;
+		can |= socket(AF_UNIX, SOCK_STREAM, 0) >= 0 ? CAN_UNIX : 0;
+		execv("/bin/true", argv);
+		_exit(can);				/* had it been executed, the status would be 0 */
+	}
+	waitpid(pid, &status, 0);
+	status = WEXITSTATUS(status);
+	tap_ok((status & (CAN_WRITE_OWN | CAN_READ_LIBRARIES | CAN_UNIX)) == (CAN_WRITE_OWN | CAN_READ_LIBRARIES | CAN_UNIX),
+		   "the sandbox allows its own folder, libraries and Unix sockets");
+	tap_ok(status != 0 && (status & CAN_INET) == 0, "it has no network and executes nothing");
+	if (access("/sys/kernel/security/landlock", F_OK) < 0 && (status & CAN_READ_OTHER) != 0)
+		tap_skip("it opens nothing else", "this kernel has no Landlock");
+	else
+		tap_ok((status & (CAN_WRITE_OTHER | CAN_READ_OTHER)) == 0, "it opens nothing else");
+}
+
+int
+main(void)
+{
+	char		folder[] = "/tmp/infer-test-XXXXXX";
+	char		other[] = "/tmp/infer-test-XXXXXX";
+	char		command[128];
+
+	if (mkdtemp(folder) == NULL || mkdtemp(other) == NULL)
+		return 1;
+	test_settings();
+	test_latency();
+	test_residency();
+	test_files(folder);
+	test_sandbox(folder, other);
+	snprintf(command, sizeof(command), "rm -rf '%s' '%s'", folder, other);
+	return system(command) == 0 ? tap_done() : 1;
+}
