@@ -82,12 +82,17 @@ graph_fold(struct graph *graph, const struct device_op *op, uint8_t type, int ra
 	struct device_program *program = NULL;
 	void	   *result;
 	int32_t		value = GRAPH_FAILED;
+	bool		done = false;
 
 	if (tensors == NULL || inputs == NULL)
 	{
 		status_set(graph->status, INFER_ERROR_MEMORY, "out of memory while a constant was computed");
 		goto done;
 	}
+	/* first of all: a shape from the file may be larger than anything can be */
+	value = graph_constant_make(graph, type, rank, dims, &result);
+	if (value < 0)
+		goto done;
 	for (uint32_t i = 0; i < op->inputs_count; i++)
 	{
 		const struct graph_value *input;
@@ -118,20 +123,16 @@ graph_fold(struct graph *graph, const struct device_op *op, uint8_t type, int ra
 		goto done;
 	}
 	program = ops->compile(graph->device, &one, graph->status);
-	if (program == NULL)
+	if (program == NULL || !fold_run(graph, program, result))
 		goto done;
-	value = graph_constant_make(graph, type, rank, dims, &result);
-	if (value >= 0 && !fold_run(graph, program, result))
-		value = GRAPH_FAILED;
-	if (value >= 0 && type == DEVICE_STRING &&
-		!fold_texts_keep(graph, result, graph_value(graph, value)->elements))
-		value = GRAPH_FAILED;
 	graph->folded++;
+	done = type != DEVICE_STRING ||
+		fold_texts_keep(graph, result, graph_value(graph, value)->elements);
 
 done:
 	if (program != NULL)
 		ops->program_free(graph->device, program);
 	free(tensors);
 	free(inputs);
-	return value;
+	return done ? value : GRAPH_FAILED;
 }
