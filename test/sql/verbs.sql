@@ -17,6 +17,10 @@ SELECT key, round(value::numeric, 5) FROM jsonb_each_text(infer('classifier_numb
 SELECT infer('shares_declared', 1, 2, 1), infer('root_declared', 0.0625);
 -- declared classes over numbers that are no probabilities
 SELECT infer('shares_declared', -1, 4, -1);
+-- a label without scores
+SELECT infer('classifier_label', 1, 5, 1), infer.classify('classifier_label', 1, 0, 5);
+SELECT pg_temp.fails($$SELECT infer.probabilities('classifier_label', 1, 5, 1)$$);
+SELECT pg_temp.fails($$SELECT infer.outputs('classifier_label', 1, 5, 1)$$);
 
 -- infer.predict(): exactly one number
 SELECT infer.predict('regression', 1, 2, 3), infer.predict('regression', ARRAY[1, 2, 3]), infer.predict('regression', '{"c": 3, "b": 2, "a": 1}'::jsonb), infer.predict('echo_bigint', 5), infer.predict('echo_bool', true);
@@ -100,6 +104,19 @@ CREATE TABLE points AS SELECT i AS id, i % 2 = 0 AS even, i::real AS a, 1::real 
 EXPLAIN (COSTS OFF) SELECT id FROM points WHERE infer.predict('regression', a, b, c) > 500 AND even;
 SELECT id FROM points WHERE infer.predict('regression', a, b, c) > 500 AND even ORDER BY infer.predict('regression', a, b, c) DESC;
 SELECT DISTINCT provolatile, proparallel, proisstrict, procost FROM pg_proc WHERE proname IN ('infer', 'try', 'predict', 'outputs', 'classify', 'probabilities', 'probability') AND prosrc LIKE 'infer%';
+-- in parallel workers too
+SET parallel_setup_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET max_parallel_workers_per_gather = 1;
+ALTER TABLE points SET (parallel_workers = 1);
+EXPLAIN (COSTS OFF) SELECT sum(infer.predict('regression', points)) FROM points;
+SELECT sum(infer.predict('regression', points)) FROM points;
+SET parallel_leader_participation = off;
+SELECT sum(infer.predict('regression', points)) FROM points;
+RESET parallel_leader_participation;
+RESET max_parallel_workers_per_gather;
+RESET min_parallel_table_scan_size;
+RESET parallel_setup_cost;
 ALTER TABLE points ADD COLUMN p float8;
 UPDATE points SET p = infer.predict('regression', a, b, c);
 SELECT sum(p) FROM points;

@@ -23,12 +23,7 @@ dims_error(const InferBinding *binding, uint32 input, int ndim, const int *dims)
 	initStringInfo(&wanted);
 	initStringInfo(&given);
 	for (uint32 i = 0; i < tensor->rank; i++)
-	{
-		if (tensor->dims[i] < 0)
-			appendStringInfoString(&wanted, "[]");
-		else
-			appendStringInfo(&wanted, "[" INT64_FORMAT "]", tensor->dims[i]);
-	}
+		appendStringInfo(&wanted, "[" INT64_FORMAT "]", tensor->dims[i]);
 	for (int i = 0; i < ndim; i++)
 		appendStringInfo(&given, "[%d]", dims[i]);
 	ereport(ERROR,
@@ -52,11 +47,11 @@ value_check_dims(const InferBinding *binding, uint32 input, int ndim, const int 
 		bool		same = ndim == tensor->rank;
 
 		for (int i = 0; same && i < ndim; i++)
-			same = tensor->dims[i] < 0 || tensor->dims[i] == dims[i];
+			same = tensor->dims[i] == dims[i];
 		if (!same)
 			dims_error(binding, input, ndim, dims);
 	}
-	if (shape->varies ? count % shape->width != 0 : count != shape->width)
+	if (count != shape->width)
 		value_width_error(binding, input, count);
 }
 
@@ -82,8 +77,7 @@ copy_flat(ValueSink *sink, const ValueType *type, AnyArrayType *array, uint64 co
 }
 
 void
-value_put_array(const InferBinding *binding, InferCall *call, uint32 row, uint32 input,
-				const ValueType *type, Datum value)
+value_put_array(const InferBinding *binding, uint32 input, const ValueType *type, Datum value)
 {
 	AnyArrayType *array = DatumGetAnyArrayP(value);
 	uint64		count = ArrayGetNItems(AARR_NDIM(array), AARR_DIMS(array));
@@ -91,7 +85,6 @@ value_put_array(const InferBinding *binding, InferCall *call, uint32 row, uint32
 	array_iter	iter;
 
 	value_check_dims(binding, input, AARR_NDIM(array), AARR_DIMS(array), count);
-	binding_open(binding, call, row, input, count);
 	if (copy_flat(sink, type, array, count))
 		return;
 
@@ -109,8 +102,7 @@ value_put_array(const InferBinding *binding, InferCall *call, uint32 row, uint32
 }
 
 /*
- * One array whose elements are all features in order, as if given one by one; the
- * inputs are open.
+ * One array whose elements are all features in order, as if given one by one.
  */
 void
 value_put_spread(const InferBinding *binding, const ValueType *type, Datum value)
@@ -121,7 +113,7 @@ value_put_spread(const InferBinding *binding, const ValueType *type, Datum value
 	array_iter	iter;
 
 	if (count != binding->elements)
-		value_count_error(binding, count, "array");
+		value_count_error(binding, count, HOLDER_ARRAY);
 
 	array_iter_setup(&iter, array);
 	for (uint64 i = 0; i < count; i++)

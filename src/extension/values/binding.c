@@ -15,251 +15,9 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
 
 #include "parts.h"
-
-#define NAMES_SHOWN 20			/* of a list in a message */
-
-/* ---- types ---- */
-
-static ValueSource
-source_of_base_type(Oid base)
-{
-	switch (base)
-	{
-		case INT2OID:
-			return SOURCE_INT2;
-		case INT4OID:
-			return SOURCE_INT4;
-		case INT8OID:
-			return SOURCE_INT8;
-		case FLOAT4OID:
-			return SOURCE_FLOAT4;
-		case FLOAT8OID:
-			return SOURCE_FLOAT8;
-		case NUMERICOID:
-			return SOURCE_NUMERIC;
-		case BOOLOID:
-			return SOURCE_BOOL;
-		case TEXTOID:
-		case VARCHAROID:
-			return SOURCE_TEXT;
-		case BPCHAROID:
-			return SOURCE_BPCHAR;
-		case UNKNOWNOID:
-			return SOURCE_CSTRING;
-		case NAMEOID:
-			return SOURCE_NAME;
-		case CHAROID:
-			return SOURCE_CHAR;
-		case DATEOID:
-			return SOURCE_DATE;
-		case JSONBOID:
-			return SOURCE_JSONB;
-		default:
-			if (type_is_rowtype(base))
-				return SOURCE_ROW;
-			return type_is_enum(base) ? SOURCE_ENUM : SOURCE_OTHER;
-	}
-}
-
-/* What a declared type is to the conversions; domains count as their base types. */
-ValueType
-value_type(Oid type)
-{
-	ValueType	result = {.type = type};
-	Oid			base = getBaseType(type);
-	Oid			element = get_element_type(base);
-
-	if (OidIsValid(element))
-	{
-		result.array = true;
-		get_typlenbyvalalign(element, &result.length, &result.byval, &result.align);
-		base = getBaseType(element);
-	}
-	result.source = source_of_base_type(base);
-	return result;
-}
-
-static const char *
-refusal_hint(const ValueType *type, bool wants_text)
-{
-	switch (getBaseType(type->type))
-	{
-		case DATEOID:
-		case TIMESTAMPOID:
-		case TIMESTAMPTZOID:
-		case TIMEOID:
-		case TIMETZOID:
-		case INTERVALOID:
-			return wants_text ? "Write the text that the model expects, for example with to_char()."
-				: "Give a number, for example extract(epoch from …).";
-		case JSONOID:
-			return "Cast it to jsonb.";
-		default:
-			break;
-	}
-	if (type->source == SOURCE_ROW)
-		return "Give the row as the only input, or its columns one by one.";
-	if (wants_text)
-		return "Cast it to text in the form that the model expects.";
-	if (type->source == SOURCE_ENUM)
-		return "Map the labels to numbers, for example with CASE.";
-	return "Cast it to a number.";
-}
-
-/*
- * Raises 42804 unless values of the type can be an element of the input.  Text for a
- * number passes: only a NULL is acceptable then, and the value itself decides the hint.
- */
-void
-value_check_accepts(const InferBinding *binding, uint32 input, uint64 element, const ValueType *type)
-{
-	bool		wants_text = binding->inputs[input].tensor->type == INFER_TYPE_STRING;
-	bool		accepted;
-
-	switch (type->source)
-	{
-		case SOURCE_INT2:
-		case SOURCE_INT4:
-		case SOURCE_INT8:
-		case SOURCE_JSONB:
-		case SOURCE_TEXT:
-		case SOURCE_BPCHAR:
-		case SOURCE_CSTRING:
-		case SOURCE_NAME:
-		case SOURCE_CHAR:
-			accepted = true;
-			break;
-		case SOURCE_FLOAT4:
-		case SOURCE_FLOAT8:
-		case SOURCE_NUMERIC:
-		case SOURCE_BOOL:
-			accepted = !wants_text;
-			break;
-		case SOURCE_ENUM:
-		case SOURCE_DATE:
-			accepted = wants_text;
-			break;
-		default:
-			accepted = false;
-	}
-	if (!accepted)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("%s of model \"%s\" does not take type %s", value_where(binding, input, element),
-						binding->model->name, format_type_be(type->type)),
-				 errdetail("The model takes %s.", wants_text ? "text" : "numbers"),
-				 errhint("%s", refusal_hint(type, wants_text))));
-}
-
-/* ---- messages ---- */
-
-const char *
-value_where(const InferBinding *binding, uint32 input, uint64 element)
-{
-	const InputShape *shape = &binding->inputs[input];
-
-	if (shape->features && element < shape->names_count)
-		return psprintf("feature \"%s\"", shape->names[element]);
-	if (element == WHOLE_INPUT || (shape->width == 1 && !shape->varies))
-		return psprintf("input \"%s\"", shape->tensor->name);
-	return psprintf("element " UINT64_FORMAT " of input \"%s\"", element + 1, shape->tensor->name);
-}
-
-const char *
-value_names_list(int count, const char *const *names)
-{
-	StringInfoData list;
-
-	initStringInfo(&list);
-	for (int i = 0; i < count && i < NAMES_SHOWN; i++)
-		appendStringInfo(&list, "%s\"%s\"", i > 0 ? ", " : "", names[i]);
-	if (count > NAMES_SHOWN)
-		appendStringInfo(&list, " and %d more", count - NAMES_SHOWN);
-	return list.data;
-}
-
-static const char *
-all_names(const InferBinding *binding)
-{
-	const char **names = palloc(sizeof(char *) * (binding->elements + 1));
-	int			count = 0;
-
-	for (int i = 0; i < binding->inputs_count; i++)
-		for (uint32 k = 0; k < binding->inputs[i].names_count; k++)
-			names[count++] = binding->inputs[i].names[k];
-	return value_names_list(count, names);
-}
-
-void
-value_count_error(const InferBinding *binding, uint64 given, const char *noun)
-{
-	bool		row = strcmp(noun, "row") == 0;
-	const char *format =
-		row ? "model \"%s\" takes " UINT64_FORMAT " feature%s, but the row has " UINT64_FORMAT " column%s" :
-		strcmp(noun, "array") == 0 ?
-		"model \"%s\" takes " UINT64_FORMAT " feature%s, but the array has " UINT64_FORMAT " element%s" :
-		"model \"%s\" takes " UINT64_FORMAT " feature%s, but " UINT64_FORMAT " %s given";
-	bool		counted = strcmp(noun, "arguments") != 0;
-	char	   *message = psprintf(format, binding->model->name, binding->elements,
-								   binding->elements == 1 ? "" : "s", given,
-								   counted ? (given == 1 ? "" : "s") : given == 1 ? "was" : "were");
-
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg_internal("%s", message),
-			 binding->named && binding->elements > 1 ? errdetail("They are %s.", all_names(binding)) : 0,
-			 row ?
-			 errhint("Declare the features' names with infer.create_model(…, options => '{\"features\": [\"…\"]}'), then columns are matched by name.") :
-			 binding->inputs_count > 1 ?
-			 errhint("Give each feature once, in order, or one array for each of the %d inputs.", binding->inputs_count) :
-			 errhint("Give each feature once, in order, or all of them in one array.")));
-}
-
-void
-value_width_error(const InferBinding *binding, uint32 input, uint64 given)
-{
-	const InputShape *shape = &binding->inputs[input];
-
-	if (shape->varies)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("input \"%s\" of model \"%s\" takes a multiple of " UINT64_FORMAT " values, but " UINT64_FORMAT " were given",
-						shape->tensor->name, binding->model->name, shape->width, given),
-				 errhint("Give as many values as the input's shape asks for.")));
-	if (binding->inputs_count == 1)
-		value_count_error(binding, given, "array");
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("input \"%s\" of model \"%s\" takes " UINT64_FORMAT " values, but " UINT64_FORMAT " were given",
-					shape->tensor->name, binding->model->name, shape->width, given),
-			 errhint("Give the input's values in one array.")));
-}
-
-/* holder: "row" or "object"; missing: names that it lacks */
-void
-value_names_missing(const InferBinding *binding, const char *holder, List *missing)
-{
-	const char **names = palloc(sizeof(char *) * list_length(missing));
-	int			count = 0;
-	ListCell   *cell;
-
-	foreach(cell, missing)
-		names[count++] = lfirst(cell);
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("the %s lacks %s of model \"%s\": %s", holder,
-					count == 1 ? "a feature" : psprintf("%d features", count),
-					binding->model->name, value_names_list(count, names)),
-			 errdetail("Features are matched by name, exactly and case-sensitively."),
-			 strcmp(holder, "row") == 0 ?
-			 errhint("Name the columns like the features, for example with column aliases in a subquery.") :
-			 errhint("Add the key; its value may be null where the model accepts missing values.")));
-}
 
 /* ---- planning ---- */
 
@@ -281,8 +39,6 @@ plan_one_array(const InferBinding *binding, const ValueType *type, int from, Ste
 {
 	for (int i = 0; i < binding->inputs_count; i++)
 		value_check_accepts(binding, i, WHOLE_INPUT, type);
-	if (binding->inputs_count > 1 && binding->elements == 0)
-		value_count_error(binding, 1, "arguments");
 	add_step(out, binding->inputs_count == 1 ? STEP_INPUT : STEP_SPREAD, from, 0, 0, type);
 }
 
@@ -300,7 +56,7 @@ plan_inputs(const InferBinding *binding, int count, const ValueType *types, cons
 		const InputShape *shape = &binding->inputs[i];
 
 		value_check_accepts(binding, i, WHOLE_INPUT, &types[i]);
-		if (!types[i].array && types[i].source != SOURCE_JSONB && (shape->varies || shape->width != 1))
+		if (!types[i].array && types[i].source != SOURCE_JSONB && shape->width != 1)
 			value_width_error(binding, i, 1);
 		add_step(out, types[i].array || types[i].source == SOURCE_JSONB ? STEP_INPUT : STEP_ELEMENT,
 				 from[i], i, 0, &types[i]);
@@ -312,15 +68,9 @@ plan_elements(const InferBinding *binding, int count, const ValueType *types, co
 {
 	uint32		input = 0;
 
-	if (binding->elements == 0 && binding->inputs_count == 1)
-	{
-		if (count % binding->inputs[0].width != 0)
-			value_width_error(binding, 0, count);
-		out->scalars = count;
-	}
 	for (int i = 0; i < count; i++)
 	{
-		while (out->scalars == 0 && i >= binding->inputs[input].first + binding->inputs[input].width)
+		while (i >= binding->inputs[input].first + binding->inputs[input].width)
 			input++;
 		value_check_accepts(binding, input, i - binding->inputs[input].first, &types[i]);
 		add_step(out, STEP_ELEMENT, from[i], input, i - binding->inputs[input].first, &types[i]);
@@ -339,7 +89,6 @@ binding_plan_positional(const InferBinding *binding, int count, const ValueType 
 	bool		arrays = false;
 
 	out->count = 0;
-	out->scalars = 0;
 	out->steps = palloc0(sizeof(BindingStep) * Max(count, 1));
 
 	for (int i = 0; i < count; i++)
@@ -352,10 +101,10 @@ binding_plan_positional(const InferBinding *binding, int count, const ValueType 
 			 (types[0].source == SOURCE_TEXT || types[0].source == SOURCE_CSTRING))
 		/* an error whose hint depends on the text: is it an object, an array? */
 		add_step(out, STEP_ELEMENT, from[0], 0, 0, &types[0]);
-	else if (binding->elements == count || (binding->elements == 0 && binding->inputs_count == 1))
+	else if (binding->elements == count)
 		plan_elements(binding, count, types, from, out);
 	else
-		value_count_error(binding, count, "arguments");
+		value_count_error(binding, count, HOLDER_ARGUMENTS);
 }
 
 /* ---- shapes ---- */
@@ -380,9 +129,11 @@ shape_init(InputShape *shape, const struct infer_tensor *tensor, uint64 first)
 	for (uint32 i = 0; i < tensor->rank; i++)
 	{
 		if (tensor->dims[i] < 0)
-			shape->varies = true;
-		else
-			shape->width *= tensor->dims[i];
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("input \"%s\" has a dimension that varies from row to row", tensor->name),
+					 errhint("Create a version whose option \"dims\" fixes it.")));
+		shape->width *= tensor->dims[i];
 		if (shape->width == 0 || shape->width > INFER_REGION_MAX)
 			ereport(ERROR,
 					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -394,36 +145,32 @@ static void
 shapes_init(InferBinding *binding)
 {
 	const InferModel *model = binding->model;
-	bool		varies = false;
 
 	for (int i = 0; i < binding->inputs_count; i++)
 	{
 		shape_init(&binding->inputs[i], &model->signature.inputs[i], binding->elements);
 		binding->elements += binding->inputs[i].width;
-		varies |= binding->inputs[i].varies;
 	}
-	if (model->features_count > 0 && !varies && model->features_count != binding->elements)
+	if (model->features_count > 0 && model->features_count != binding->elements)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("model \"%s\" declares %u features, but takes " UINT64_FORMAT, model->name,
 						model->features_count, binding->elements),
 				 errhint("Create a version whose option \"features\" names each of them once.")));
 
-	binding->named = !varies;
+	binding->named = true;
 	for (int i = 0; i < binding->inputs_count; i++)
 	{
 		InputShape *shape = &binding->inputs[i];
 
-		shape->features = model->features_count > 0 && !varies;
+		shape->features = model->features_count > 0;
 		if (shape->features)
 			shape_names(shape, shape->width, (const char **) model->features + shape->first);
-		else if (shape->width == 1 && !shape->varies)
+		else if (shape->width == 1)
 			shape_names(shape, 1, (const char **) &shape->tensor->name);
 		else
 			binding->named = false;
 	}
-	if (varies)
-		binding->elements = 0;
 }
 
 static InferBinding *
@@ -467,7 +214,7 @@ check_arguments(const InferBinding *binding, int nargs, const ValueType *types)
 					 row ? errmsg("a row must be the only input of model \"%s\"", binding->model->name)
 					 : errmsg("model \"%s\" does not take type %s", binding->model->name,
 							  format_type_be(types[i].type)),
-					 errhint("%s", refusal_hint(&types[i], binding->inputs[0].tensor->type == INFER_TYPE_STRING))));
+					 errhint("%s", value_refusal_hint(&types[i], binding->inputs[0].tensor->type == INFER_TYPE_STRING))));
 	}
 }
 
@@ -500,22 +247,19 @@ infer_binding_make(const InferModel *model, int nargs, const Oid *types, MemoryC
 
 /* ---- writing ---- */
 
-/*
- * Open an input's column for this row, once per write.  count: elements of a varying
- * input; others know theirs.
- */
+/* Points all sinks at this row. */
 void
-binding_open(const InferBinding *binding, InferCall *call, uint32 row, uint32 input, uint64 count)
+binding_open(const InferBinding *binding, InferCall *call, uint32 row)
 {
-	const InputShape *shape = &binding->inputs[input];
-	ValueSink  *sink = &binding->sinks[input];
+	for (int i = 0; i < binding->inputs_count; i++)
+	{
+		ValueSink  *sink = &binding->sinks[i];
 
-	if (sink->call != NULL)
-		return;
-	sink->call = call;
-	sink->width = shape->varies ? count : shape->width;
-	sink->base = row * sink->width;
-	sink_find(sink);
+		sink->call = call;
+		sink->width = binding->inputs[i].width;
+		sink->base = row * sink->width;
+		sink_find(sink);
+	}
 }
 
 /* Columns move while others are asked for; ask for the address again. */
@@ -528,8 +272,7 @@ sink_find(ValueSink *sink)
 }
 
 static void
-run_step(const InferBinding *binding, InferCall *call, uint32 row, const BindingStep *step,
-		 Datum value, bool isnull)
+run_step(const InferBinding *binding, const BindingStep *step, Datum value, bool isnull)
 {
 	ValueSink  *sink = &binding->sinks[step->input];
 
@@ -543,18 +286,18 @@ run_step(const InferBinding *binding, InferCall *call, uint32 row, const Binding
 			break;
 		case STEP_INPUT:
 			if (isnull)
-				value_put_missing_input(binding, call, row, step->input);
+				value_put_missing_input(binding, step->input);
 			else if (step->type.array)
-				value_put_array(binding, call, row, step->input, &step->type, value);
+				value_put_array(binding, step->input, &step->type, value);
 			else
-				value_put_jsonb_input(binding, call, row, step->input, value);
+				value_put_jsonb_input(binding, step->input, value);
 			break;
 		case STEP_SPREAD:
 			if (!isnull)
 				value_put_spread(binding, &step->type, value);
 			else
 				for (int i = 0; i < binding->inputs_count; i++)
-					value_put_missing_input(binding, call, row, i);
+					value_put_missing_input(binding, i);
 			break;
 	}
 }
@@ -563,17 +306,12 @@ void
 binding_run_steps(const InferBinding *binding, InferCall *call, uint32 row, const StepList *steps,
 				  const Datum *values, const bool *nulls)
 {
-	for (int i = 0; i < binding->inputs_count; i++)
-	{
-		binding->sinks[i].call = NULL;
-		if (!binding->inputs[i].varies || steps->scalars > 0)
-			binding_open(binding, call, row, i, steps->scalars);
-	}
+	binding_open(binding, call, row);
 	for (int i = 0; i < steps->count; i++)
 	{
 		const BindingStep *step = &steps->steps[i];
 
-		run_step(binding, call, row, step, values[step->from], nulls[step->from]);
+		run_step(binding, step, values[step->from], nulls[step->from]);
 	}
 }
 

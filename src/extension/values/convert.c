@@ -399,11 +399,8 @@ value_put_missing(ValueSink *sink, uint64 element)
 
 /* NULL in the place of a whole input: every element is missing. */
 void
-value_put_missing_input(const InferBinding *binding, InferCall *call, uint32 row, uint32 input)
+value_put_missing_input(const InferBinding *binding, uint32 input)
 {
-	uint64		width = binding->inputs[input].width;
-
-	binding_open(binding, call, row, input, width);
-	for (uint64 i = 0; i < width; i++)
+	for (uint64 i = 0; i < binding->inputs[input].width; i++)
 		value_put_missing(&binding->sinks[input], i);
 }

@@ -181,44 +181,39 @@ walk_array(const InferBinding *binding, uint32 input, JsonbContainer *container,
 }
 
 static void
-put_array(const InferBinding *binding, InferCall *call, uint32 row, uint32 input, JsonbContainer *container)
+put_array(const InferBinding *binding, uint32 input, JsonbContainer *container)
 {
 	JsonShape	shape;
 
 	memset(&shape, 0xff, sizeof(shape));
 	walk_array(binding, input, container, NULL, &shape);
 	value_check_dims(binding, input, shape.ndim, shape.dims, shape.count);
-	binding_open(binding, call, row, input, shape.count);
 	walk_array(binding, input, container, &binding->sinks[input], &shape);
 }
 
 /* A JSON value for a whole input. */
 void
-value_put_json_input(const InferBinding *binding, InferCall *call, uint32 row, uint32 input,
-					 const JsonbValue *value)
+value_put_json_input(const InferBinding *binding, uint32 input, const JsonbValue *value)
 {
 	const InputShape *shape = &binding->inputs[input];
 
 	if (value->type == jbvNull)
-		value_put_missing_input(binding, call, row, input);
+		value_put_missing_input(binding, input);
 	else if (value->type == jbvBinary && JsonContainerIsArray(value->val.binary.data))
-		put_array(binding, call, row, input, value->val.binary.data);
-	else if (value->type != jbvBinary && shape->width == 1 && !shape->varies)
-	{
-		binding_open(binding, call, row, input, 1);
+		put_array(binding, input, value->val.binary.data);
+	else if (value->type != jbvBinary && shape->width == 1)
 		value_put_json(&binding->sinks[input], 0, value);
-	}
 	else
 		kind_error(binding, input, WHOLE_INPUT, json_kind(value), shape->width == 1 ? "a scalar" : "an array");
 }
 
 void
-value_put_jsonb_input(const InferBinding *binding, InferCall *call, uint32 row, uint32 input, Datum value)
+value_put_jsonb_input(const InferBinding *binding, uint32 input, Datum value)
 {
 	JsonbValue	root;
 
 	as_document(value, &root);
-	value_put_json_input(binding, call, row, input, &root);
+	value_put_json_input(binding, input, &root);
 }
 
 /* ---- objects ---- */
@@ -231,13 +226,12 @@ find_key(JsonbContainer *object, const char *key, int length, JsonbValue *value)
 
 /* One key for each of the input's features.  Returns the names that the object lacks. */
 static List *
-put_features(const InferBinding *binding, InferCall *call, uint32 row, uint32 input, JsonbContainer *object)
+put_features(const InferBinding *binding, uint32 input, JsonbContainer *object)
 {
 	const InputShape *shape = &binding->inputs[input];
 	List	   *missing = NIL;
 	JsonbValue	value;
 
-	binding_open(binding, call, row, input, shape->width);
 	for (uint32 i = 0; i < shape->names_count; i++)
 	{
 		if (!find_key(object, shape->names[i], shape->names_length[i], &value))
@@ -249,7 +243,7 @@ put_features(const InferBinding *binding, InferCall *call, uint32 row, uint32 in
 }
 
 static List *
-put_by_key(const InferBinding *binding, InferCall *call, uint32 row, uint32 input, JsonbContainer *object)
+put_by_key(const InferBinding *binding, uint32 input, JsonbContainer *object)
 {
 	const InputShape *shape = &binding->inputs[input];
 	List	   *missing;
@@ -257,21 +251,21 @@ put_by_key(const InferBinding *binding, InferCall *call, uint32 row, uint32 inpu
 
 	if (!shape->features)
 		missing = list_make1(shape->tensor->name);
-	else if ((missing = put_features(binding, call, row, input, object)) == NIL)
+	else if ((missing = put_features(binding, input, object)) == NIL)
 		return NIL;
 	if (!find_key(object, shape->tensor->name, shape->name_length, &value))
 		return missing;
-	value_put_json_input(binding, call, row, input, &value);
+	value_put_json_input(binding, input, &value);
 	return NIL;
 }
 
 static void
-put_object(const InferBinding *binding, InferCall *call, uint32 row, JsonbContainer *object)
+put_object(const InferBinding *binding, JsonbContainer *object)
 {
 	List	   *missing = NIL;
 
 	for (int i = 0; i < binding->inputs_count; i++)
-		missing = list_concat(missing, put_by_key(binding, call, row, i, object));
+		missing = list_concat(missing, put_by_key(binding, i, object));
 	if (missing == NIL)
 		return;
 	if (binding->inputs_count == 1 && binding->inputs[0].names_count == 0)
@@ -281,7 +275,7 @@ put_object(const InferBinding *binding, InferCall *call, uint32 row, JsonbContai
 						binding->model->name),
 				 errhint("Declare them with infer.create_model(…, options => '{\"features\": [\"…\"]}'), or give an array under the key \"%s\".",
 						 binding->inputs[0].tensor->name)));
-	value_names_missing(binding, "object", missing);
+	value_names_missing(binding, HOLDER_OBJECT, missing);
 }
 
 void
@@ -289,14 +283,12 @@ binding_object_write(const InferBinding *binding, InferCall *call, uint32 row, D
 {
 	JsonbValue	root;
 
-	for (int i = 0; i < binding->inputs_count; i++)
-		binding->sinks[i].call = NULL;
-
+	binding_open(binding, call, row);
 	as_document(value, &root);
 	if (root.type == jbvBinary && JsonContainerIsObject(root.val.binary.data))
-		put_object(binding, call, row, root.val.binary.data);
+		put_object(binding, root.val.binary.data);
 	else if (binding->inputs_count == 1)
-		value_put_json_input(binding, call, row, 0, &root);
+		value_put_json_input(binding, 0, &root);
 	else
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -9,9 +9,10 @@
  *				or all inputs one after the other
  *	sink		an input's column of the call being written
  *
- * binding.c plans steps from names and counts; rows.c does so for the columns of a
- * composite value, whose type is only known from the value; objects.c reads jsonb by key;
- * arrays.c and convert.c put values into sinks; result.c is the way back.
+ * types.c knows which SQL types can be which inputs; binding.c plans steps from names and
+ * counts; rows.c does so for the columns of a composite value, whose type is only known
+ * from the value; objects.c reads jsonb by key; arrays.c and convert.c put values into
+ * sinks; messages.c says what is wrong.  The way back is in results.h.
  */
 #ifndef INFER_VALUES_PARTS_H
 #define INFER_VALUES_PARTS_H
@@ -58,9 +59,7 @@ typedef struct ValueType
 typedef struct InputShape
 {
 	const struct infer_tensor *tensor;
-	uint64		width;			/* elements of a row; a varying input: of one step along
-								 * what varies */
-	bool		varies;
+	uint64		width;			/* elements of a row */
 	uint64		first;			/* elements of the inputs before it */
 	bool		features;		/* the elements have names of their own */
 	uint32		names_count;	/* width, or 0; of width 1 without features: the input's own */
@@ -91,7 +90,6 @@ typedef struct StepList
 {
 	int			count;
 	BindingStep *steps;
-	uint64		scalars;		/* elements given one by one to a varying input */
 } StepList;
 
 typedef struct ValueSink
@@ -133,7 +131,7 @@ struct InferBinding
 	BindingMode mode;
 	int			inputs_count;
 	InputShape *inputs;
-	uint64		elements;		/* of all inputs of a row; 0: one of them varies */
+	uint64		elements;		/* of all inputs of a row */
 	bool		named;			/* every input's elements have names */
 	StepList	steps;			/* positional */
 	RowPlan   **row;			/* points to the current plan, or to NULL */
@@ -141,23 +139,30 @@ struct InferBinding
 	uint64	   *moves;			/* how often columns may have changed their addresses */
 };
 
-/* ---- binding.c ---- */
+/* ---- types.c ---- */
 
 extern ValueType value_type(Oid type);
 extern void value_check_accepts(const InferBinding *binding, uint32 input, uint64 element,
 								const ValueType *type);
+extern const char *value_refusal_hint(const ValueType *type, bool wants_text);
+
+/* ---- messages.c ---- */
+
+typedef enum ValueHolder { HOLDER_ARGUMENTS, HOLDER_ARRAY, HOLDER_ROW, HOLDER_OBJECT } ValueHolder;
+
+extern const char *value_where(const InferBinding *binding, uint32 input, uint64 element);
+extern const char *value_names_list(int count, const char *const *names);
+pg_noreturn extern void value_count_error(const InferBinding *binding, uint64 given, ValueHolder holder);
+pg_noreturn extern void value_width_error(const InferBinding *binding, uint32 input, uint64 given);
+pg_noreturn extern void value_names_missing(const InferBinding *binding, ValueHolder holder, List *missing);
+
+/* ---- binding.c ---- */
+
 extern void binding_plan_positional(const InferBinding *binding, int count, const ValueType *types,
 									const int *from, StepList *out);
 extern void binding_run_steps(const InferBinding *binding, InferCall *call, uint32 row,
 							  const StepList *steps, const Datum *values, const bool *nulls);
-extern void binding_open(const InferBinding *binding, InferCall *call, uint32 row, uint32 input,
-						 uint64 count);
-extern const char *value_where(const InferBinding *binding, uint32 input, uint64 element);
-extern const char *value_names_list(int count, const char *const *names);
-pg_noreturn extern void value_count_error(const InferBinding *binding, uint64 given, const char *noun);
-pg_noreturn extern void value_width_error(const InferBinding *binding, uint32 input, uint64 given);
-pg_noreturn extern void value_names_missing(const InferBinding *binding, const char *holder, List *missing);
-
+extern void binding_open(const InferBinding *binding, InferCall *call, uint32 row);
 extern void sink_find(ValueSink *sink);
 
 /* The row's first element; valid until the next column or string of the call. */
@@ -174,18 +179,15 @@ sink_data(ValueSink *sink)
 extern void binding_row_prepare(const InferBinding *binding, Datum value);
 extern void binding_row_write(const InferBinding *binding, InferCall *call, uint32 row, Datum value);
 extern void binding_object_write(const InferBinding *binding, InferCall *call, uint32 row, Datum value);
-extern void value_put_json_input(const InferBinding *binding, InferCall *call, uint32 row,
-								 uint32 input, const JsonbValue *value);
-extern void value_put_jsonb_input(const InferBinding *binding, InferCall *call, uint32 row,
-								  uint32 input, Datum value);
+extern void value_put_json_input(const InferBinding *binding, uint32 input, const JsonbValue *value);
+extern void value_put_jsonb_input(const InferBinding *binding, uint32 input, Datum value);
 extern void value_put_json(ValueSink *sink, uint64 element, const JsonbValue *value);
 
 extern void value_put_jsonb(ValueSink *sink, uint64 element, Datum value);
 
 /* ---- arrays.c ---- */
 
-extern void value_put_array(const InferBinding *binding, InferCall *call, uint32 row, uint32 input,
-							const ValueType *type, Datum value);
+extern void value_put_array(const InferBinding *binding, uint32 input, const ValueType *type, Datum value);
 extern void value_put_spread(const InferBinding *binding, const ValueType *type, Datum value);
 extern void value_check_dims(const InferBinding *binding, uint32 input, int ndim, const int *dims,
 							 uint64 count);
@@ -195,7 +197,7 @@ extern void value_check_dims(const InferBinding *binding, uint32 input, int ndim
 extern void value_put(ValueSink *sink, uint64 element, ValueSource source, Datum value);
 extern void value_put_string(ValueSink *sink, uint64 element, const char *text, Size length);
 extern void value_put_missing(ValueSink *sink, uint64 element);
-extern void value_put_missing_input(const InferBinding *binding, InferCall *call, uint32 row, uint32 input);
+extern void value_put_missing_input(const InferBinding *binding, uint32 input);
 pg_noreturn extern void value_refuse_text(const InferBinding *binding, uint32 input, uint64 element,
 							  const char *text, Size length);
 

@@ -61,7 +61,7 @@ plan_whole_input(const InferBinding *binding, RowPlan *plan, uint32 input)
 	type = value_type(TupleDescAttr(plan->desc, column)->atttypid);
 	if (type.array || type.source == SOURCE_JSONB)
 		plan_column(binding, plan, STEP_INPUT, column, input, 0);
-	else if (shape->width == 1 && !shape->varies)
+	else if (shape->width == 1)
 		plan_column(binding, plan, STEP_ELEMENT, column, input, 0);
 	else
 		value_width_error(binding, input, 1);
@@ -108,7 +108,7 @@ plan_by_name(const InferBinding *binding, RowPlan *plan)
 			missing = list_concat(missing, lacking);
 	}
 	if (missing != NIL)
-		value_names_missing(binding, "row", missing);
+		value_names_missing(binding, HOLDER_ROW, missing);
 }
 
 static void
@@ -126,8 +126,8 @@ plan_by_position(const InferBinding *binding, RowPlan *plan)
 		types[count] = value_type(TupleDescAttr(plan->desc, i)->atttypid);
 		from[count++] = i;
 	}
-	if (!(count == 1 && types[0].array) && binding->elements != 0 && binding->elements != count)
-		value_count_error(binding, count, "row");
+	if (!(count == 1 && types[0].array) && binding->elements != count)
+		value_count_error(binding, count, HOLDER_ROW);
 	binding_plan_positional(binding, count, types, from, &plan->steps);
 }
 
