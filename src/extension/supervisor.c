@@ -45,6 +45,7 @@
 
 #define BACKOFF_FIRST	100			/* ms, after the second end in a row */
 #define BACKOFF_MAX		5000		/* ms */
+#define BACKOFF_SERVED	800			/* ms, at most, if the engine that ended had been ready */
 #define LIVED			5000		/* ms: an engine that lived so long resets the back-off */
 #define FAILED_MAX		3			/* starts in a row without a ready engine: callers are told */
 #define STARTING_TIME	60000		/* ms that a device may take to be opened */
@@ -230,16 +231,17 @@ watch_reset(TimestampTz now)
 static void
 back_off(TimestampTz now)
 {
+	int			delay_max = supervisor.failures == 0 && supervisor.was_ready ? BACKOFF_SERVED : BACKOFF_MAX;
 	int			delay = 0;
 
 	if (supervisor.ends > 0)
 	{
 		delay = BACKOFF_FIRST;
-		for (int i = 1; i < supervisor.ends && delay < BACKOFF_MAX; i++)
+		for (int i = 1; i < supervisor.ends && delay < delay_max; i++)
 			delay *= 2;
 	}
 	supervisor.ends++;
-	supervisor.start_at = after_ms(now, Min(delay, BACKOFF_MAX));
+	supervisor.start_at = after_ms(now, Min(delay, delay_max));
 }
 
 static void
@@ -254,6 +256,7 @@ start_engine(TimestampTz now)
 				 errdetail("%s.", error),
 				 errhint("Install infer-engine beside the server's programs (make install).")));
 		share_error(error);
+		supervisor.was_ready = false;
 		supervisor.ends = Max(supervisor.ends, FAILED_MAX);
 		back_off(now);
 		return;

@@ -194,6 +194,8 @@ control_line(struct server *server, const char *line)
 		log_status(LOG_WARNING, "a setting was not taken", &status);
 	else if (ignored)
 		log_write(LOG_INFO, "\"%s\" takes effect at the engine's next start", line);
+	else
+		log_write(LOG_DEBUG, "took the setting %s", line);
 }
 
 /* Whole lines; the rest waits.  The end of the pipe is the supervisor's end. */

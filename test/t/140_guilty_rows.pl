@@ -1,0 +1,80 @@
+# A row that ends the engine is the only one that fails; a model whose rows keep doing so is
+# disabled.  The null device crashes on a row that holds 666.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use InferServer;
+use TinyModel;
+use Test::More;
+
+my $server = InferServer->start('infer.device' => 'null:crash_on=666,delay=2');
+my $three = sql_bytes(add_model(3));
+my $four = sql_bytes(add_model(4));
+open my $file, '<:raw', "$InferServer::top/examples/diabetes/model.onnx" or die "model.onnx: $!";
+my $diabetes = do { local $/; sql_bytes(<$file>) };
+$server->safe_psql("SELECT infer.create_model('m', data => $three)");
+$server->safe_psql("SELECT infer.create_model('other', data => $four)");
+$server->safe_psql("SELECT infer.create_model('wide', data => $diabetes)");
+my $start_time = $server->postmaster_start_time;
+
+is($server->safe_psql("SELECT infer.predict('m', 1)"), '4', 'an innocent row');
+is($server->psql_sqlstate("SELECT infer.predict('m', 666)"), 'IF004', 'the guilty one fails with its own SQLSTATE');
+is($server->safe_psql("SELECT infer.predict('m', 1)"), '4', 'the next one is answered');
+is($server->safe_psql("SELECT infer.try('m', 666) IS NULL"), 't', 'infer.try gives NULL for it');
+is($server->safe_psql("SET infer.on_error = 'null'; SELECT infer.predict('m', 666) IS NULL"), 't', 'so does infer.on_error');
+is($server->safe_psql("SELECT infer.predict('m', 1)"), '4', 'the same row again and again does not disable the model');
+
+# Thirty-one innocent calls beside one guilty, all in flight together.
+my @sessions = map { $server->background_psql() } 0 .. 31;
+$_->query("SELECT infer.predict('m', 1)") for @sessions;
+for my $i (0 .. 31)
+{
+	my $x = $i == 13 ? 666 : $i;
+	$sessions[$i]->send("SELECT infer.predict('m', $x)");
+}
+my @wrong;
+for my $i (0 .. 31)
+{
+	my $out = $sessions[$i]->wait;
+	push @wrong, "$i: $out " . $sessions[$i]->errors
+	  if $i == 13 ? $sessions[$i]->sqlstate ne 'IF004' : $out ne $i + 3;
+}
+is_deeply(\@wrong, [], 'beside thirty-one innocent ones only the guilty row fails');
+
+# Five different inputs.
+sub wide { my ($x) = @_; return "SELECT infer.predict('wide', 666, $x, 0, 0, 0, 0, 0, 0, 0, 0)"; }
+my $good = "SELECT infer.predict('wide', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) IS NOT NULL";
+for my $x (1 .. 4)
+{
+	is($server->psql_sqlstate(wide($x)), 'IF004', "the model's guilty row $x");
+}
+is($server->psql_sqlstate(wide(4)), 'IF004', 'the fourth again');
+is($server->safe_psql($good), 't', 'four of them do not disable it');
+is($server->psql_sqlstate(wide(5)), 'IF004', 'the fifth');
+is($server->psql_sqlstate($good), 'IF005', 'then the model is disabled');
+is($server->psql_sqlstate("SELECT infer.try('wide', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)"), 'IF005', 'infer.try does not hide that');
+is($server->safe_psql("SELECT infer.predict('other', 1)"), '5', 'another model is not');
+$server->safe_psql("SELECT infer.load_model('wide')");
+is($server->safe_psql($good), 't', 'infer.load_model enables it again');
+
+# An engine that is stopped on purpose makes nobody guilty.
+my $session = $server->background_psql();
+$session->query("SELECT infer.predict('m', 1)");
+for my $i (1 .. 10)
+{
+	$session->send("SELECT infer.predict('m', 20) + infer.predict('m', 30)");
+	$server->safe_psql('SELECT infer.restart_engine()');
+	is($session->wait, '56', "restart $i: the calls are answered");
+}
+is($server->postmaster_start_time, $start_time, 'the postmaster is the same');
+unlike($server->log, qr/reinitializing/, 'the server did not restart');
+
+# ---- a device that answers nothing but errors ----
+
+$server->restart('infer.device' => 'null:lost=3');
+my @answers = map { scalar $server->psql_sqlstate("SELECT infer.predict('m', 1)") } 1 .. 8;
+is_deeply([ grep { $_ ne '' && $_ ne 'IF007' && $_ ne 'IF004' } @answers ], [], 'a lost device is an error at most');
+like($server->log, qr/the engine (ended with status 1|was terminated)/, 'and the engine is replaced');
+
+done_testing();
