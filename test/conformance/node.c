@@ -682,6 +682,50 @@ claims_check(struct tally *tallies, int count)
 	tap_ok(without == 0, "all of %d operators that are claimed have a generated case", claimed);
 }
 
+/* Whether text has name between characters that are no part of a name, followed by after. */
+static bool
+text_has(const char *text, const char *name, const char *after)
+{
+	size_t		length = strlen(name);
+
+	for (const char *at = strstr(text, name); at != NULL; at = strstr(at + 1, name))
+		if (at > text && (at[-1] == ' ' || at[-1] == '|') &&
+			(after[0] == '\0' ? strchr(", |", at[length]) != NULL :
+			 strncmp(at + length, after, strlen(after)) == 0))
+			return true;
+	return false;
+}
+
+/* docs/models.md has every operator that is claimed, with its first version where that is after 6. */
+static void
+claims_documented(void)
+{
+	uint64_t	bytes;
+	char	   *text = (char *) file_read("docs/models.md", &bytes);
+	int			without = 0;
+
+	if (text == NULL)
+	{
+		tap_skip("operators are documented", "not run from the project's folder");
+		return;
+	}
+	for (int f = 0; graph_operator_families[f] != NULL; f++)
+		for (const struct graph_operator *op = graph_operator_families[f]; op->name != NULL; op++)
+		{
+			char		after[32] = "";
+
+			if (op->domain[0] == '\0' && op->first > 6)
+				snprintf(after, sizeof(after), " (%u)", op->first);
+			if (!text_has(text, op->name, after))
+			{
+				without++;
+				printf("# not in docs/models.md: %s%s\n", op->name, after);
+			}
+		}
+	tap_ok(without == 0, "docs/models.md has the operators that are claimed");
+	free(text);
+}
+
 /* Runs every case of a folder, reports each operator, and adds to the totals. */
 static void
 suite_run(const char *suite, const char *folder, struct tally *total)
@@ -745,7 +789,10 @@ suite_run(const char *suite, const char *folder, struct tally *total)
 		total->failed += t->failed;
 	}
 	if (strcmp(suite, "generated") == 0 && only_case == NULL)
+	{
 		claims_check(tallies, tallies_count);
+		claims_documented();
+	}
 	for (int i = 0; i < count; i++)
 		free(names[i]);
 	free(names);
