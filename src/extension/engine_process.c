@@ -16,6 +16,8 @@
  *	- All four pipe ends are non-blocking: neither side can be held up by the other.
  *	- engine_pid is set and cleared with the signals blocked whose handlers kill by it.
  */
+#include "postgres.h"
+
 #include "engine_process.h"
 
 #include <dirent.h>

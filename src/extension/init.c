@@ -2,6 +2,8 @@
  * init.c
  *	  _PG_init: a list of calls.
  */
+#include "postgres.h"
+
 #include "infer.h"
 
 #include "fmgr.h"

@@ -6,6 +6,8 @@
  * are passed to it by the supervisor under the name without "infer." and in the unit
  * given here (supervisor.c, engine_settings).
  */
+#include "postgres.h"
+
 #include "infer.h"
 
 #include <limits.h>

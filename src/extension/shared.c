@@ -5,6 +5,8 @@
  * One struct InferShared, filled by the supervisor (engine_*, supervisor_*) and by
  * backends (restart_requested, guilty); its lock protects all of it.
  */
+#include "postgres.h"
+
 #include "infer.h"
 
 #include "compat.h"

@@ -22,6 +22,8 @@
  *	- It exits with 1, never 0: a worker that exits with 0 is not started again.
  *	- No error is raised while infer_shared->lock is held: the exit callback takes it.
  */
+#include "postgres.h"
+
 #include "infer.h"
 
 #include <fcntl.h>

@@ -6,6 +6,8 @@
  * that fails says so by UNLOAD; one that was interrupted while it waited closes the
  * connection: either way the engine asks the next.
  */
+#include "postgres.h"
+
 #include "internal.h"
 
 #include <unistd.h>

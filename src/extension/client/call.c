@@ -18,6 +18,8 @@
  *	- What the engine wrote is copied before it is checked, and checked before it is used;
  *	  values themselves are used in place: any bits are acceptable there.
  */
+#include "postgres.h"
+
 #include "internal.h"
 
 #include <sched.h>
@@ -27,10 +29,9 @@
 #include "utils/memutils.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
-#define cpu_relax() _mm_pause()
+#define cpu_relax() __builtin_ia32_pause()
 #elif defined(__aarch64__)
-#define cpu_relax() __asm__ volatile("isb")
+#define cpu_relax() __asm__ volatile("yield")
 #else
 #define cpu_relax() ((void) 0)
 #endif

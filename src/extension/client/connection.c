@@ -20,6 +20,8 @@
  *	- An answer to an ask that was given up is dropped by its request number.
  *	- connection.number changes with every connection and every close.
  */
+#include "postgres.h"
+
 #include "internal.h"
 
 #include <sys/mman.h>

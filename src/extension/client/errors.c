@@ -5,6 +5,8 @@
  * Texts come as UTF-8 from another process: they are checked and converted before they
  * become part of an error.
  */
+#include "postgres.h"
+
 #include "internal.h"
 
 #include "mb/pg_wchar.h"

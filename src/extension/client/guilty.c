@@ -12,6 +12,8 @@
  *	- infer_shared->lock protects all but guilty_count, which is looked at without it: a
  *	  call costs nothing here as long as nobody is guilty.
  */
+#include "postgres.h"
+
 #include "internal.h"
 
 #include "utils/timestamp.h"

@@ -12,6 +12,8 @@
  * An engine that was stopped on purpose (infer.restart_engine) makes nobody guilty, nor
  * does a connection that we closed ourselves.
  */
+#include "postgres.h"
+
 #include "internal.h"
 
 #include "common/hashfn.h"

@@ -18,6 +18,8 @@
  *	- The memfd is sealed before it is sent: it cannot shrink under the engine.
  *	- The descriptor is closed once the engine has been sent it: a session at rest holds none.
  */
+#include "postgres.h"
+
 #include "internal.h"
 
 #include <fcntl.h>
