@@ -218,7 +218,8 @@ find_site(FunctionCallInfo fcinfo, InferVerb verb, int first, const VerbArgument
 /* ---- one call ---- */
 
 /*
- * Errors that a row's values raise while they are converted or while its result is.
+ * Errors that a row's values raise while they are converted or while its result is; the
+ * last two are of text that UTF-8 or the database's encoding cannot hold.
  */
 static bool
 error_is_the_rows(int sqlerrcode)
@@ -226,7 +227,9 @@ error_is_the_rows(int sqlerrcode)
 	return sqlerrcode == ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE ||
 		sqlerrcode == ERRCODE_NULL_VALUE_NOT_ALLOWED ||
 		sqlerrcode == ERRCODE_INVALID_PARAMETER_VALUE ||
-		sqlerrcode == ERRCODE_INFER_NOT_FINITE;
+		sqlerrcode == ERRCODE_INFER_NOT_FINITE ||
+		sqlerrcode == ERRCODE_CHARACTER_NOT_IN_REPERTOIRE ||
+		sqlerrcode == ERRCODE_UNTRANSLATABLE_CHARACTER;
 }
 
 static Datum

@@ -55,9 +55,62 @@ value_check_dims(const InferBinding *binding, uint32 input, int ndim, const int 
 		value_width_error(binding, input, count);
 }
 
-/* The common pairs whose elements need no more than a copy or a widening. */
+/* The first element that a float cannot hold although it is finite, or count. */
+static uint64
+narrow_doubles(float *out, const double *in, uint64 count)
+{
+	uint64		fits = 0;
+
+	for (uint64 i = 0; i < count; i++)
+	{
+		out[i] = (float) in[i];
+		fits += !isinf(out[i]) || isinf(in[i]);
+	}
+	if (likely(fits == count))
+		return count;
+	for (fits = 0; !isinf(out[fits]) || isinf(in[fits]);)
+		fits++;
+	return fits;
+}
+
+#define CONVERT_FLAT(from, to) \
+	for (uint64 i = 0; i < count; i++) \
+		((to *) out)[i] = (to) ((const from *) data)[i]
+
+/* float32 from flat numbers; false if the source has no quick way */
 static bool
-copy_flat(ValueSink *sink, const ValueType *type, AnyArrayType *array, uint64 count)
+flat_to_float(ValueSink *sink, ValueSource source, const char *data, uint64 count)
+{
+	float	   *out = sink_data(sink);
+	uint64		bad;
+
+	switch (source)
+	{
+		case SOURCE_FLOAT4:
+			memcpy(out, data, count * sizeof(float));
+			return true;
+		case SOURCE_FLOAT8:
+			bad = narrow_doubles(out, (const double *) data, count);
+			if (bad < count)
+				value_put(sink, bad, source, Float8GetDatum(((const double *) data)[bad]));
+			return true;
+		case SOURCE_INT2:
+			CONVERT_FLAT(int16, float);
+			return true;
+		case SOURCE_INT4:
+			CONVERT_FLAT(int32, float);
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * Arrays without NULLs whose elements lie one after the other in the form that the
+ * commonest inputs need, or nearly so.
+ */
+static bool
+put_flat(ValueSink *sink, const ValueType *type, AnyArrayType *array, uint64 count)
 {
 	const char *data;
 
@@ -65,12 +118,13 @@ copy_flat(ValueSink *sink, const ValueType *type, AnyArrayType *array, uint64 co
 		return false;
 	data = ARR_DATA_PTR(&array->flt);
 
-	if ((sink->type == INFER_TYPE_F32 && type->source == SOURCE_FLOAT4) ||
-		(sink->type == INFER_TYPE_I32 && type->source == SOURCE_INT4))
-		memcpy(sink_data(sink), data, count * 4);
-	else if ((sink->type == INFER_TYPE_F64 && type->source == SOURCE_FLOAT8) ||
-			 (sink->type == INFER_TYPE_I64 && type->source == SOURCE_INT8))
+	if (sink->type == INFER_TYPE_F32)
+		return flat_to_float(sink, type->source, data, count);
+	if ((sink->type == INFER_TYPE_F64 && type->source == SOURCE_FLOAT8) ||
+		(sink->type == INFER_TYPE_I64 && type->source == SOURCE_INT8))
 		memcpy(sink_data(sink), data, count * 8);
+	else if (sink->type == INFER_TYPE_I32 && type->source == SOURCE_INT4)
+		memcpy(sink_data(sink), data, count * 4);
 	else
 		return false;
 	return true;
@@ -85,7 +139,7 @@ value_put_array(const InferBinding *binding, uint32 input, const ValueType *type
 	array_iter	iter;
 
 	value_check_dims(binding, input, AARR_NDIM(array), AARR_DIMS(array), count);
-	if (copy_flat(sink, type, array, count))
+	if (put_flat(sink, type, array, count))
 		return;
 
 	array_iter_setup(&iter, array);

@@ -6,7 +6,7 @@
  *	- Rounding to a float is ordinary; everything else is exact or an error.
  *	- A finite value never becomes infinite; NaN and infinity go through as given.
  *	- An integer or boolean input takes only what it can hold.
- *	- Strings reach the engine as UTF-8.
+ *	- Strings stay in the server's encoding: infer_client_string makes them UTF-8.
  */
 #include "postgres.h"
 
@@ -188,11 +188,7 @@ number_to_bool(ValueSink *sink, uint64 element, ValueSource source, Datum value)
 void
 value_put_string(ValueSink *sink, uint64 element, const char *text, Size length)
 {
-	char	   *utf8 = pg_server_to_any(text, (int) length, PG_UTF8);
-
-	if (utf8 != text)
-		length = strlen(utf8);
-	infer_client_string(sink->call, sink->input, sink->base + element, utf8, length);
+	infer_client_string(sink->call, sink->input, sink->base + element, text, length);
 	++*sink->binding->moves;
 }
 

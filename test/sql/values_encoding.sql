@@ -1,0 +1,25 @@
+-- Strings are UTF-8 to a model, whatever the database's encoding.
+\set ECHO none
+\getenv srcdir PG_ABS_SRCDIR
+SELECT current_database() AS home \gset
+CREATE DATABASE regress_infer_latin1 ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C';
+CREATE DATABASE regress_infer_ascii ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C';
+\set ECHO all
+
+\c regress_infer_latin1
+SET client_encoding = 'UTF8';
+CREATE EXTENSION infer;
+\set content `base64 -w0 :srcdir/fixtures/values/echo_string.onnx`
+SELECT infer.create_model('echo', data => decode(:'content', 'base64'));
+SELECT infer('echo', 'schön'), infer('echo', 'schön') ->> 0 = 'schön' AS same, octet_length('schön');
+
+\c regress_infer_ascii
+CREATE EXTENSION infer;
+SELECT infer.create_model('echo', data => decode(:'content', 'base64'));
+SELECT infer('echo', 'schön') ->> 0 = 'schön' AS same;
+SELECT infer('echo', E'\xff');
+SELECT infer.try('echo', E'\xff') IS NULL AS hidden;
+
+\c :home
+DROP DATABASE regress_infer_latin1;
+DROP DATABASE regress_infer_ascii;
