@@ -13,6 +13,35 @@
 #include "../../protocol/protocol.h"
 
 #define FOLD_WAIT_USEC	(10 * 1000 * 1000)
+#define FOLD_WORK_MAX	UINT64_C(100000000000)	/* multiply-adds of all folds of a graph */
+#define FOLD_WORK_MOVE	8						/* of an element that is read or written */
+
+/*
+ * Counts an op's work against the bound, so that a small file cannot keep the loader busy
+ * for hours.
+ */
+static bool
+fold_claim(struct graph *graph, const struct device_op *op, int32_t result)
+{
+	uint64_t	elements = (uint64_t) graph_value(graph, result)->elements;
+	uint64_t	work = elements * FOLD_WORK_MOVE;
+
+	for (uint32_t i = 0; i < op->inputs_count; i++)
+		if (op->inputs[i] >= 0)
+			work += (uint64_t) graph_value(graph, op->inputs[i])->elements * FOLD_WORK_MOVE;
+	if (op->op == DEVICE_OP_MATMUL)
+	{
+		const struct graph_value *a = graph_value(graph, op->inputs[0]);
+
+		work += elements * (uint64_t) a->dims[a->rank - 1];
+	}
+	if (work > FOLD_WORK_MAX - graph->folded_work)
+		return status_set(graph->status, INFER_ERROR_UNSUPPORTED,
+						  "the model's constants take more than %llu operations to compute",
+						  (unsigned long long) FOLD_WORK_MAX);
+	graph->folded_work += work;
+	return true;
+}
 
 static void
 fold_tensor(struct device_tensor *tensor, uint8_t type, int rank, const int64_t *dims)
@@ -91,7 +120,7 @@ graph_fold(struct graph *graph, const struct device_op *op, uint8_t type, int ra
 	}
 	/* first of all: a shape from the file may be larger than anything can be */
 	value = graph_constant_make(graph, type, rank, dims, &result);
-	if (value < 0)
+	if (value < 0 || !fold_claim(graph, op, value))
 		goto done;
 	for (uint32_t i = 0; i < op->inputs_count; i++)
 	{

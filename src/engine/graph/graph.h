@@ -127,6 +127,7 @@ struct graph
 	uint32_t	ops_space;
 	struct graph_op *ops;
 	uint32_t	folded;				/* ops computed at load */
+	uint64_t	folded_work;		/* multiply-adds that they took */
 
 	uint32_t	inputs_count;
 	struct graph_input *inputs;

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../graph/graph_internal.h"
@@ -58,19 +59,24 @@ print_op(const struct graph_model *m, const struct graph_op *op)
 	printf(", one per row\n");
 }
 
-/* The op that took this node up, or -1. */
-static int32_t
-fused_into(const struct graph *graph, uint32_t node)
+/* For each node, the node of the op that took it up, or -1. */
+static int32_t *
+fused_hosts(const struct graph *graph)
 {
+	int32_t    *hosts = malloc((graph->model->nodes_count + 1) * sizeof(*hosts));
+
+	if (hosts == NULL)
+		return NULL;
+	for (uint32_t i = 0; i < graph->model->nodes_count; i++)
+		hosts[i] = -1;
 	for (uint32_t i = 0; i < graph->program_ops_count; i++)
 	{
 		const struct graph_op *op = &graph->ops[graph->program_ops[i]];
 
 		for (uint32_t j = 0; j < op->fused_count; j++)
-			if (op->fused[j] == (int32_t) node)
-				return op->device.node;
+			hosts[op->fused[j]] = op->device.node;
 	}
-	return -1;
+	return hosts;
 }
 
 static bool
@@ -83,21 +89,19 @@ outputs_constant(const struct graph *graph, const struct onnx_node *node)
 	return true;
 }
 
+/* A node and its ops, which begin at *next: ops are in the order of their nodes. */
 static void
-print_node(const struct graph_model *m, const struct onnx_node *node)
+print_node(const struct graph_model *m, const struct onnx_node *node, int32_t host, uint32_t *next)
 {
 	const struct graph *graph = &m->graph;
 	char		label[512];
 	bool		any = false, removed = false;
-	int32_t		host = fused_into(graph, node->index);
 
 	printf("  %s: ", graph_node_label(graph, (int32_t) node->index, label, sizeof(label)));
-	for (uint32_t i = 0; i < graph->ops_count; i++)
+	for (; *next < graph->ops_count && graph->ops[*next].device.node <= (int32_t) node->index; (*next)++)
 	{
-		const struct graph_op *op = &graph->ops[i];
+		const struct graph_op *op = &graph->ops[*next];
 
-		if (op->device.node != (int32_t) node->index)
-			continue;
 		removed = removed || op->removed;
 		if (op->removed)
 			continue;
@@ -117,6 +121,8 @@ void
 graph_model_describe(struct model *model)
 {
 	const struct graph_model *m = (const struct graph_model *) model;
+	int32_t    *hosts = fused_hosts(&m->graph);
+	uint32_t	next = 0;
 
 	printf("\nproducer	%s\n", m->onnx.producer);
 	printf("per row	%" PRIu64 " bytes of activations\n", m->row_bytes);
@@ -124,5 +130,6 @@ graph_model_describe(struct model *model)
 	printf("nodes	%u, lowered to %u ops that run for each row; %u were computed at load\n", m->onnx.nodes_count,
 		   m->graph.program_ops_count, m->graph.folded);
 	for (uint32_t i = 0; i < m->onnx.nodes_count; i++)
-		print_node(m, &m->onnx.nodes[i]);
+		print_node(m, &m->onnx.nodes[i], hosts == NULL ? -1 : hosts[i], &next);
+	free(hosts);
 }

@@ -111,7 +111,8 @@ graph_buffers_grow(struct graph_model *m, uint32_t rows, struct status *status)
 						  wanted, (unsigned long long) wanted * m->row_bytes);
 	}
 	m->buffers.rows = wanted;
-	m->model.bytes = m->graph.weights_bytes + m->memory.used + bytes + m->buffers.texts_space;
+	__atomic_store_n(&m->model.bytes, m->graph.weights_bytes + m->memory.used + bytes + m->buffers.texts_space,
+					 __ATOMIC_RELAXED);
 	return true;
 }
 
@@ -130,7 +131,7 @@ texts_grow(struct graph_model *m, uint64_t wanted, struct status *status)
 	if (texts == NULL)
 		return status_set(status, INFER_ERROR_MEMORY, "out of memory: the strings of a batch need %llu bytes",
 						  (unsigned long long) wanted);
-	m->model.bytes += space - m->buffers.texts_space;
+	__atomic_fetch_add(&m->model.bytes, space - m->buffers.texts_space, __ATOMIC_RELAXED);
 	m->buffers.texts = texts;
 	m->buffers.texts_space = space;
 	return true;
@@ -321,7 +322,7 @@ output_data(const struct graph_model *m, uint32_t output)
 	return value->rows ? m->buffers.bindings[root->binding] : root->data;
 }
 
-/* Marks rows whose output is not finite with the number of the output, +1, in *failed. */
+/* Marks rows whose output is not finite; the message is the output's name until report_row. */
 static void
 check_finite(struct graph_model *m, uint32_t output, uint32_t rows)
 {
