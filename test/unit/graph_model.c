@@ -289,6 +289,39 @@ test_buffers(void)
 	fixture_close(&f);
 }
 
+/* ---- a device that fails ---- */
+
+static void
+test_device(void)
+{
+	struct device_options options = {.threads = 1};
+	struct device *good = fixture_device_get();
+	struct fixture f;
+
+	status_clear(&f.status);
+	fixture_device = device_open("null:fail=1", &options, &f.status);
+	fixture_open(&f, "layer.onnx", NULL);
+	fixture_rows(&f, 2);
+	tap_ok(!fixture_run(&f) && f.status.error == INFER_ERROR_DEVICE, "a batch that the device fails is an error of the batch");
+	tap_ok(fixture_run(&f) && f.status.error == INFER_OK, "and the next one runs");
+	fixture_close(&f);
+	fixture_device->ops->close(fixture_device);
+
+	fixture_device = device_open("null:lost=1", &options, &f.status);
+	fixture_open(&f, "layer.onnx", NULL);
+	fixture_rows(&f, 2);
+	tap_ok(!fixture_run(&f) && f.status.error == INFER_ERROR_DEVICE_LOST, "a lost device is told apart");
+	fixture_close(&f);
+	fixture_device->ops->close(fixture_device);
+
+	options.memory = 64;
+	fixture_device = device_open("cpu", &options, &f.status);
+	tap_ok(!fixture_open(&f, "layer.onnx", NULL) && f.status.error == INFER_ERROR_MEMORY, "a matrix over the memory setting is refused");
+	fixture_close(&f);
+	fixture_device->ops->close(fixture_device);
+	fixture_device = good;
+}
+
 int
 main(void)
 {
@@ -300,6 +333,7 @@ main(void)
 	test_signatures();
 	test_fusion();
 	test_buffers();
+	test_device();
 	fixture_device->ops->close(fixture_device);
 	return tap_done();
 }

@@ -36,6 +36,8 @@ test_fixtures(void)
 	test_refused("no_such_input.onnx", INFER_ERROR_MODEL, "\"nowhere\"", "a value that nothing computes is refused");
 	test_refused("dynamic_shape.onnx", INFER_ERROR_UNSUPPORTED, "depends on the row", "a shape that depends on the row is refused");
 	test_refused("explosion.onnx", INFER_ERROR_MEMORY, "bytes of host memory", "constants that grow without bound are refused");
+	test_refused("slow_constants.onnx", INFER_ERROR_UNSUPPORTED, "operations to compute", "constants that take hours are refused");
+	test_refused("deep_gather.onnx", INFER_ERROR_UNSUPPORTED, "15 dimensions", "a constant of too many dimensions is refused");
 	test_refused("external_up", INFER_ERROR_MODEL, "\"w\" is malformed: its external data lies outside",
 				 "external data in a folder above is refused");
 	test_refused("external_inner", INFER_ERROR_MODEL, "\"w\" is malformed: its external data lies outside",
