@@ -48,6 +48,7 @@ typedef struct VerbSite
 
 	/* for whom and when the privilege was last checked */
 	Oid			checked_user;
+	TimestampTz checked_transaction;
 	TimestampTz checked_statement;
 	CommandId	checked_command;
 } VerbSite;
@@ -65,10 +66,8 @@ typedef struct VerbArguments		/* of one call, after the model and the class */
 typedef struct VerbCall
 {
 	InferVerb	verb;
-	bool		quiet;
 	int			class_;				/* probability */
 	Datum		result;
-	bool		isnull;
 } VerbCall;
 
 /* ---- arguments ---- */
@@ -189,14 +188,16 @@ static void
 check_usage(VerbSite *site)
 {
 	Oid			user = GetUserId();
+	TimestampTz transaction = GetCurrentTransactionStartTimestamp();
 	TimestampTz statement = GetCurrentStatementStartTimestamp();
 	CommandId	command = GetCurrentCommandId(false);
 
-	if (site->checked_user == user && site->checked_statement == statement &&
-		site->checked_command == command)
+	if (site->checked_user == user && site->checked_transaction == transaction &&
+		site->checked_statement == statement && site->checked_command == command)
 		return;
 	infer_model_check_usage(site->model);
 	site->checked_user = user;
+	site->checked_transaction = transaction;
 	site->checked_statement = statement;
 	site->checked_command = command;
 }
@@ -336,7 +337,7 @@ static Datum
 run_verb(FunctionCallInfo fcinfo, InferVerb name, bool quiet)
 {
 	int			first = name == INFER_VERB_PROBABILITY ? 2 : 1;
-	VerbCall	verb = {.verb = name, .quiet = quiet || infer_on_error == INFER_ON_ERROR_NULL};
+	VerbCall	verb = {.verb = name};
 	VerbArguments arguments;
 	VerbSite   *site;
 
@@ -352,7 +353,7 @@ run_verb(FunctionCallInfo fcinfo, InferVerb name, bool quiet)
 
 		verb.class_ = infer_result_class(site->model, VARDATA_ANY(class_), VARSIZE_ANY_EXHDR(class_));
 	}
-	if (!verb.quiet)
+	if (!quiet && infer_on_error != INFER_ON_ERROR_NULL)
 		run_loud(site, &arguments, &verb);
 	else if (!run_quiet(site, &arguments, &verb))
 		PG_RETURN_NULL();

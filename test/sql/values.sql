@@ -91,6 +91,9 @@ SELECT infer('echo_wide', r) FROM (SELECT 'no' AS id, ARRAY[1, 2, 3] AS x) r;
 SELECT pg_temp.fails($$SELECT infer('echo_wide', m) FROM measured m$$);
 SELECT pg_temp.fails($$SELECT infer('echo_named', ROW(1, 2, 3))$$);
 SELECT pg_temp.fails($$SELECT infer('echo_named', r) FROM (SELECT 1 AS a, 2 AS a, 3 AS b, 4 AS "Sepal.Length") r$$);
+-- names from the file, and an option that renames them
+SELECT infer('echo_file_names@1', r), infer('echo_file_names@2', s) FROM (SELECT 2 AS height, 1 AS width) r, (SELECT 2 AS h, 1 AS w) s;
+SELECT pg_temp.fails($$SELECT infer('echo_file_names@2', '{"width": 1, "height": 2}'::jsonb)$$);
 -- a domain over a row type; rows of different types in one place
 CREATE TYPE abc AS (a int, b int, "Sepal.Length" int);
 CREATE DOMAIN abc_domain AS abc;

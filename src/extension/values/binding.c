@@ -141,6 +141,7 @@ shape_init(InputShape *shape, const struct infer_tensor *tensor, uint64 first)
 	}
 }
 
+/* Declared names count only if there is one for each element. */
 static void
 shapes_init(InferBinding *binding)
 {
@@ -151,19 +152,12 @@ shapes_init(InferBinding *binding)
 		shape_init(&binding->inputs[i], &model->signature.inputs[i], binding->elements);
 		binding->elements += binding->inputs[i].width;
 	}
-	if (model->features_count > 0 && model->features_count != binding->elements)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("model \"%s\" declares %u features, but takes " UINT64_FORMAT, model->name,
-						model->features_count, binding->elements),
-				 errhint("Create a version whose option \"features\" names each of them once.")));
-
 	binding->named = true;
 	for (int i = 0; i < binding->inputs_count; i++)
 	{
 		InputShape *shape = &binding->inputs[i];
 
-		shape->features = model->features_count > 0;
+		shape->features = model->features_count > 0 && model->features_count == binding->elements;
 		if (shape->features)
 			shape_names(shape, shape->width, (const char **) model->features + shape->first);
 		else if (shape->width == 1)
