@@ -40,7 +40,7 @@
 #include "../device.h"
 #include "../status.h"
 #include "memory.h"
-#include "onnx.h"
+#include "onnx/onnx.h"
 
 #define GRAPH_ABSENT		(-1)
 #define GRAPH_FAILED		(-2)

@@ -25,9 +25,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../device.h"
-#include "../model/model.h"
-#include "memory.h"
+#include "../../device.h"
+#include "../../model/model.h"
+#include "../memory.h"
 #include "protobuf.h"
 
 #define ONNX_IR_FIRST		3
