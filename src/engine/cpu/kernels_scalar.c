@@ -56,7 +56,7 @@ ONE_LANE(vd_, double, )
 LANE float
 vf_pow2(float n)
 {
-	return ldexpf(1, (int) n);
+	return isnan(n) ? n : ldexpf(1, (int) n);	/* NaN has no int */
 }
 
 LANE float
@@ -79,7 +79,7 @@ vf_mantissa(float x)
 LANE double
 vd_pow2(double n)
 {
-	return ldexp(1, (int) n);
+	return isnan(n) ? n : ldexp(1, (int) n);
 }
 
 LANE double
