@@ -28,6 +28,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/pg_authid.h"
 #include "common/file_perm.h"
 #include "miscadmin.h"
@@ -62,11 +63,10 @@ typedef struct Writer
 	char	   *folder;				/* being written */
 	int			fd;					/* of the open file, or -1 */
 	char	   *path;				/* of the open file */
-	char	   *name;				/* likewise, as in the table; NULL before the first */
+	char	   *name;				/* likewise, as in the table; NULL: none is open */
 	int32		chunk;				/* of that file, the next */
-	uint64		size;				/* of that file, so far */
-	InferHash  *file_hash;
-	InferHash  *hash;				/* of all files */
+	InferHash  *hash;				/* of that file */
+	InferSource written;			/* the files so far; the last is the open one */
 } Writer;
 
 /* ---- errors and small things of files ---- */
@@ -265,30 +265,36 @@ make_parents(const Writer *writer, const char *name)
 		make_folder(psprintf("%s/%.*s", writer->folder, (int) (slash - name), name));
 }
 
+static InferSourceFile *
+open_file(Writer *writer)
+{
+	return &writer->written.files[writer->written.files_count - 1];
+}
+
 static void
 finish_file(Writer *writer)
 {
-	uint8		sha256[INFER_KEY_BYTES];
-
 	if (writer->name == NULL)
 		return;
 	if (pg_fsync(writer->fd) < 0)
 		cache_failed("fsync", writer->path);
 	if (CloseTransientFile(writer->fd) != 0)
 		cache_failed("close", writer->path);
-	infer_hash_final(writer->file_hash, sha256);
-	infer_digest_add(writer->hash, writer->name, writer->size, sha256);
+	infer_hash_final(writer->hash, open_file(writer)->sha256);
 	writer->name = NULL;
 }
 
 static void
-begin_file(Writer *writer, const char *name)
+begin_file(Writer *writer, const char *table_name)
 {
+	char	   *name;
+
+	writer->name = pstrdup(table_name);
+	name = infer_file_name_from_table(writer->name);
 	infer_file_name_check(name);	/* whoever restored the table may have put anything there */
-	writer->name = pstrdup(name);
+	infer_source_add(&writer->written, name);
 	writer->chunk = 0;
-	writer->size = 0;
-	writer->file_hash = infer_hash_begin();
+	writer->hash = infer_hash_begin();
 	writer->path = psprintf("%s/%s", writer->folder, name);
 	make_parents(writer, name);
 	writer->fd = OpenTransientFile(writer->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | PG_BINARY);
@@ -299,8 +305,8 @@ begin_file(Writer *writer, const char *name)
 static void
 write_chunk(Writer *writer, const char *data, Size length)
 {
-	infer_hash_update(writer->file_hash, data, length);
-	writer->size += length;
+	infer_hash_update(writer->hash, data, length);
+	open_file(writer)->size += length;
 	while (length > 0)
 	{
 		ssize_t		wrote;
@@ -324,12 +330,10 @@ write_chunk(Writer *writer, const char *data, Size length)
 static SysScanDesc
 scan_files(Relation files, Relation key, const uint8 *digest, Snapshot snapshot)
 {
-	bytea	   *value = palloc(VARHDRSZ + INFER_KEY_BYTES);
 	ScanKeyData scan_key;
 
-	SET_VARSIZE(value, VARHDRSZ + INFER_KEY_BYTES);
-	memcpy(VARDATA(value), digest, INFER_KEY_BYTES);
-	ScanKeyInit(&scan_key, Anum_file_digest, BTEqualStrategyNumber, F_BYTEAEQ, PointerGetDatum(value));
+	ScanKeyInit(&scan_key, Anum_file_digest, BTEqualStrategyNumber, F_BYTEAEQ,
+				PointerGetDatum(infer_make_bytea(digest, INFER_KEY_BYTES)));
 	return systable_beginscan_ordered(files, key, snapshot, 1, &scan_key);
 }
 
@@ -405,17 +409,16 @@ write_folder(Relation files, Relation key, const uint8 *digest, Snapshot snapsho
 {
 	Writer		writer = {.fd = -1};
 	char		hex[HEX_LENGTH + 1];
-	uint8		written[INFER_KEY_BYTES];
 
 	hex_name(digest, hex);
 	writer.folder = psprintf("%s/writing.%s", INFER_CACHE, hex);
-	writer.hash = infer_hash_begin();
 	PG_TRY();
 	{
 		make_folder(writer.folder);
 		write_files(&writer, files, key, digest, snapshot);
-		infer_hash_final(writer.hash, written);
-		if (memcmp(written, digest, INFER_KEY_BYTES) != 0)
+		infer_source_sort(&writer.written);
+		infer_source_combine(&writer.written);
+		if (memcmp(writer.written.digest, digest, INFER_KEY_BYTES) != 0)
 			corrupt("Their SHA-256 is not the version's digest.");
 		fsync_folders(writer.folder);
 		put_in_place(writer.folder, hex);
@@ -451,16 +454,21 @@ stored_bytes(Relation files, Relation key, const uint8 *digest, Snapshot snapsho
 /*
  * Files belong to a digest, so any snapshot that sees them sees the same ones: the latest
  * (which sees what this transaction just created), else the statement's (which sees what
- * another has dropped since).
+ * another has dropped since).  In parallel mode, where nothing is created, there is only
+ * the statement's.
  */
 static Snapshot
 snapshot_with_files(const InferModel *model, Relation files, Relation key, uint64 *bytes)
 {
-	Snapshot	snapshot = infer_latest_snapshot();
+	Snapshot	snapshot;
 
-	if (stored_bytes(files, key, model->digest, snapshot, bytes))
-		return snapshot;
-	UnregisterSnapshot(snapshot);
+	if (!IsInParallelMode())
+	{
+		snapshot = infer_latest_snapshot();
+		if (stored_bytes(files, key, model->digest, snapshot, bytes))
+			return snapshot;
+		UnregisterSnapshot(snapshot);
+	}
 	snapshot = RegisterSnapshot(GetActiveSnapshot());
 	if (stored_bytes(files, key, model->digest, snapshot, bytes))
 		return snapshot;

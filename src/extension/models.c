@@ -203,16 +203,6 @@ check_with_engine(const InferAnchor *anchor, const InferSource *source, const In
 	infer_client_load(&model, INFER_LOAD_CHECK | INFER_LOAD_RETRY, signature, CurrentMemoryContext);
 }
 
-static bytea *
-digest_bytea(const uint8 *digest)
-{
-	bytea	   *value = palloc(VARHDRSZ + INFER_KEY_BYTES);
-
-	SET_VARSIZE(value, VARHDRSZ + INFER_KEY_BYTES);
-	memcpy(VARDATA(value), digest, INFER_KEY_BYTES);
-	return value;
-}
-
 /* The first version activates itself. */
 static int32
 insert_version(const InferAnchor *anchor, const InferSource *source, const InferOptions *options,
@@ -227,7 +217,7 @@ insert_version(const InferAnchor *anchor, const InferSource *source, const Infer
 	values[Anum_version_active - 1] = BoolGetDatum(!infer_version_any(&anchor->id));
 	values[Anum_version_kind - 1] = CStringGetTextDatum(signature->kind);
 	values[Anum_version_format - 1] = CStringGetTextDatum(signature->format);
-	values[Anum_version_digest - 1] = PointerGetDatum(digest_bytea(source->digest));
+	values[Anum_version_digest - 1] = PointerGetDatum(infer_make_bytea(source->digest, INFER_KEY_BYTES));
 	values[Anum_version_bytes - 1] = Int64GetDatum((int64) source->bytes);
 	values[Anum_version_signature - 1] = JsonbPGetDatum(infer_signature_to_jsonb(signature));
 	values[Anum_version_options - 1] = JsonbPGetDatum(options->jsonb);

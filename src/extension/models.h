@@ -136,6 +136,8 @@ extern bool infer_uuid_parse(const char *text, pg_uuid_t *id);	/* the usual form
 extern char *infer_uuid_text(const pg_uuid_t *id);
 extern pg_uuid_t infer_uuid_make(void);		/* random */
 
+extern bytea *infer_make_bytea(const void *data, Size length);
+
 /* Latest rows; release with UnregisterSnapshot. */
 extern Snapshot infer_latest_snapshot(void);
 
@@ -199,7 +201,7 @@ extern void infer_key_make(const uint8 *digest, const char *engine_options, uint
 
 typedef struct InferSourceFile
 {
-	char	   *name;				/* relative to the model's folder */
+	char	   *name;				/* relative to the model's folder, UTF-8 */
 	uint64		size;				/* bytes; set by infer_source_digest */
 	uint8		sha256[32];			/* likewise */
 } InferSourceFile;
@@ -230,6 +232,7 @@ extern InferSource *infer_source_data(bytea *data, const char *name);
 /* For those who make a source: its files, in any order, then sorted. */
 extern void infer_source_add(InferSource *source, const char *name);
 extern void infer_source_sort(InferSource *source);
+extern void infer_source_combine(InferSource *source);	/* sets digest from the sorted files */
 
 /* Plain descriptors of a path's files, all or none: for versions by reference. */
 extern int	infer_source_open_all(InferSource *source, int *fds, uint64 *sizes, int max);
@@ -243,8 +246,12 @@ extern bool infer_files_stored(Relation files, const uint8 *digest);
 /* Reads everything again, into rows of infer.model_file; raises if it has changed. */
 extern void infer_source_store(InferSource *source, Relation files);
 
-/* Raises 22023 unless the name is a harmless relative one. */
+/* Raises 22023 unless the name, in UTF-8, is a harmless relative one. */
 extern void infer_file_name_check(const char *name);
+
+/* Names between UTF-8 and the database's encoding; the argument itself if there is no difference */
+extern char *infer_file_name_to_table(const char *name);
+extern char *infer_file_name_from_table(char *name);
 
 /* ---- digest.c ---- */
 

@@ -13,7 +13,7 @@
  */
 #include "postgres.h"
 
-#include "common/cryptohash.h"
+#include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 
@@ -129,7 +129,7 @@ infer_options_parse(Jsonb *jsonb, InferOptions *options)
 			check_dims(&value);
 		else if (strcmp(key, "file") == 0)
 		{
-			options->file = option_text(key, &value);
+			options->file = infer_file_name_from_table(option_text(key, &value));
 			infer_file_name_check(options->file);
 		}
 		else if (strcmp(key, "store") == 0)
@@ -222,6 +222,7 @@ infer_options_engine(Jsonb *jsonb)
 	JsonbValue	key;
 	JsonbValue	dims;
 	Jsonb	   *engine;
+	char	   *text;
 
 	if (getKeyJsonValueFromContainer(&jsonb->root, "dims", 4, &dims) == NULL ||
 		dims.type != jbvBinary || JsonContainerSize(dims.val.binary.data) == 0)
@@ -233,7 +234,8 @@ infer_options_engine(Jsonb *jsonb)
 	pushJsonbValue(&state, WJB_KEY, &key);
 	pushJsonbValue(&state, WJB_VALUE, &dims);
 	engine = JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
-	return JsonbToCString(NULL, &engine->root, VARSIZE(engine));
+	text = JsonbToCString(NULL, &engine->root, VARSIZE(engine));
+	return pg_server_to_any(text, strlen(text), PG_UTF8);
 }
 
 void

@@ -14,6 +14,7 @@
  */
 #include "postgres.h"
 
+#include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/numeric.h"
@@ -45,14 +46,15 @@ static const struct
 
 /* ---- to jsonb ---- */
 
+/* The engine's texts are UTF-8, or so it says: what is not is an error here. */
 static void
 push_string(JsonbParseState **state, JsonbIteratorToken token, const char *text)
 {
 	JsonbValue	value;
 
 	value.type = jbvString;
-	value.val.string.val = unconstify(char *, text);
-	value.val.string.len = strlen(text);
+	value.val.string.val = pg_any_to_server(text, strlen(text), PG_UTF8);
+	value.val.string.len = strlen(value.val.string.val);
 	pushJsonbValue(state, token, &value);
 }
 

@@ -42,8 +42,8 @@ name_fault(const char *name)
 		return "It is empty.";
 	if (strlen(name) >= INFER_NAME_MAX)
 		return psprintf("It has more than %d bytes.", INFER_NAME_MAX - 1);
-	if (!pg_verifymbstr(name, strlen(name), true))
-		return "It is not valid in the database's encoding.";
+	if (!pg_verify_mbstr(PG_UTF8, name, strlen(name), true))
+		return "It is not valid UTF-8.";
 	for (const char *c = name; *c != '\0'; c++)
 		if ((unsigned char) *c < 0x20 || *c == 0x7f || *c == '\\')
 			return "It has a control character or a backslash.";
@@ -58,6 +58,22 @@ name_fault(const char *name)
 			return NULL;
 		part++;
 	}
+}
+
+/*
+ * Files are named in UTF-8, as models refer to them, whatever the database's encoding: it
+ * matters to their names in tables only.
+ */
+char *
+infer_file_name_to_table(const char *name)
+{
+	return pg_any_to_server(name, strlen(name), PG_UTF8);
+}
+
+char *
+infer_file_name_from_table(char *name)
+{
+	return pg_server_to_any(name, strlen(name), PG_UTF8);
 }
 
 void
@@ -384,11 +400,20 @@ infer_source_data(bytea *data, const char *name)
 
 /* ---- what is done with any source ---- */
 
+/* The digest of all files, from their names, sizes and hashes. */
+void
+infer_source_combine(InferSource *source)
+{
+	InferHash  *hash = infer_hash_begin();
+
+	for (int i = 0; i < source->files_count; i++)
+		infer_digest_add(hash, source->files[i].name, source->files[i].size, source->files[i].sha256);
+	infer_hash_final(hash, source->digest);
+}
+
 void
 infer_source_digest(InferSource *source, uint64 limit)
 {
-	InferHash  *all = infer_hash_begin();
-
 	source->bytes = 0;
 	for (int i = 0; i < source->files_count; i++)
 	{
@@ -414,19 +439,8 @@ infer_source_digest(InferSource *source, uint64 limit)
 		}
 		source->ops->close(source);
 		infer_hash_final(hash, file->sha256);
-		infer_digest_add(all, file->name, file->size, file->sha256);
 	}
-	infer_hash_final(all, source->digest);
-}
-
-static bytea *
-make_bytea(const void *data, Size length)
-{
-	bytea	   *value = palloc(VARHDRSZ + length);
-
-	SET_VARSIZE(value, VARHDRSZ + length);
-	memcpy(VARDATA(value), data, length);
-	return value;
+	infer_source_combine(source);
 }
 
 bool
@@ -438,7 +452,7 @@ infer_files_stored(Relation files, const uint8 *digest)
 	bool		stored;
 
 	ScanKeyInit(&key, Anum_file_digest, BTEqualStrategyNumber, F_BYTEAEQ,
-				PointerGetDatum(make_bytea(digest, INFER_KEY_BYTES)));
+				PointerGetDatum(infer_make_bytea(digest, INFER_KEY_BYTES)));
 	scan = systable_beginscan(files, infer_table_key_oid(INFER_TABLE_FILE), true, snapshot, 1, &key);
 	stored = HeapTupleIsValid(systable_getnext(scan));
 	systable_endscan(scan);
@@ -453,10 +467,10 @@ store_chunk(Relation files, CatalogIndexState indexes, const uint8 *digest, cons
 	Datum		values[Natts_file];
 	bool		nulls[Natts_file] = {false};
 
-	values[Anum_file_digest - 1] = PointerGetDatum(make_bytea(digest, INFER_KEY_BYTES));
-	values[Anum_file_name - 1] = CStringGetTextDatum(name);
+	values[Anum_file_digest - 1] = PointerGetDatum(infer_make_bytea(digest, INFER_KEY_BYTES));
+	values[Anum_file_name - 1] = CStringGetTextDatum(infer_file_name_to_table(name));
 	values[Anum_file_chunk - 1] = Int32GetDatum(chunk);
-	values[Anum_file_data - 1] = PointerGetDatum(make_bytea(data, length));
+	values[Anum_file_data - 1] = PointerGetDatum(infer_make_bytea(data, length));
 	CatalogTupleInsertWithInfo(files, heap_form_tuple(RelationGetDescr(files), values, nulls), indexes);
 }
 

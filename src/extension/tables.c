@@ -226,6 +226,16 @@ infer_anchor_list(int *count)
 
 /* ---- rows ---- */
 
+bytea *
+infer_make_bytea(const void *data, Size length)
+{
+	bytea	   *value = palloc(VARHDRSZ + length);
+
+	SET_VARSIZE(value, VARHDRSZ + length);
+	memcpy(VARDATA(value), data, length);
+	return value;
+}
+
 Snapshot
 infer_latest_snapshot(void)
 {

@@ -12,7 +12,6 @@
  */
 #include "postgres.h"
 
-#include "access/detoast.h"
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
@@ -151,11 +150,11 @@ infer_begin_upload(PG_FUNCTION_ARGS)
 
 /* Stores a part in chunks; an empty part is one empty chunk. */
 static void
-insert_part(Relation parts, const pg_uuid_t *id, const char *file, int32 part, struct varlena *data)
+insert_part(Relation parts, const pg_uuid_t *id, const char *file, int32 part, bytea *data)
 {
 	CatalogIndexState indexes = CatalogOpenIndexes(parts);
 	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "infer chunk", ALLOCSET_DEFAULT_SIZES);
-	Size		length = toast_raw_datum_size(PointerGetDatum(data)) - VARHDRSZ;
+	Size		length = VARSIZE_ANY_EXHDR(data);
 	Size		used = 0;
 
 	for (int32 chunk = 0; chunk == 0 || used < length; chunk++)
@@ -170,7 +169,7 @@ insert_part(Relation parts, const pg_uuid_t *id, const char *file, int32 part, s
 		values[Anum_part_file - 1] = CStringGetTextDatum(file);
 		values[Anum_part_part - 1] = Int32GetDatum(part);
 		values[Anum_part_chunk - 1] = Int32GetDatum(chunk);
-		values[Anum_part_data - 1] = PointerGetDatum(pg_detoast_datum_slice(data, used, piece));
+		values[Anum_part_data - 1] = PointerGetDatum(infer_make_bytea(VARDATA_ANY(data) + used, piece));
 		CatalogTupleInsertWithInfo(parts, heap_form_tuple(RelationGetDescr(parts), values, nulls), indexes);
 		used += piece;
 		MemoryContextSwitchTo(old);
@@ -186,14 +185,14 @@ infer_upload(PG_FUNCTION_ARGS)
 	char	   *upload = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	char	   *file = text_to_cstring(PG_GETARG_TEXT_PP(1));
 	int32		part = PG_GETARG_INT32(2);
-	struct varlena *data = (struct varlena *) PG_GETARG_POINTER(3);
+	bytea	   *data = PG_GETARG_BYTEA_PP(3);
 	pg_uuid_t	id;
 	Relation	parts;
 
 	infer_require_preload();
 	PreventCommandIfReadOnly("infer.upload()");
 	id = find_upload(upload);
-	infer_file_name_check(file);
+	infer_file_name_check(infer_file_name_from_table(file));
 	if (part < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -219,7 +218,7 @@ upload_open(InferSource *base, int file)
 	source->snapshot = infer_latest_snapshot();
 	ScanKeyInit(&keys[0], Anum_part_id, BTEqualStrategyNumber, F_UUID_EQ, UUIDPGetDatum(&source->id));
 	ScanKeyInit(&keys[1], Anum_part_file, BTEqualStrategyNumber, F_TEXTEQ,
-				CStringGetTextDatum(base->files[file].name));
+				CStringGetTextDatum(infer_file_name_to_table(base->files[file].name)));
 	source->scan = systable_beginscan_ordered(source->parts, source->key, source->snapshot, 2, keys);
 }
 
@@ -291,7 +290,7 @@ list_files(UploadSource *source)
 		CHECK_FOR_INTERRUPTS();
 		if (file == NULL || strcmp(file, name) != 0)
 		{
-			infer_source_add(&source->base, name);
+			infer_source_add(&source->base, infer_file_name_from_table(name));
 			file = name;
 			last = 0;
 		}

@@ -113,6 +113,23 @@ unlike($err, qr/infer\.model_/, 'but none of the tables');
 is($server->safe_psql("SELECT owner, infer.predict('hers', 1) FROM infer.models", database => 'six'),
 	'postgres|4', 'and the models are there');
 
+# ---- encodings ----
+
+$server->safe_psql("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0", database => 'postgres');
+$server->safe_psql('CREATE EXTENSION infer', database => 'latin');
+my $upload = $server->safe_psql('SELECT infer.begin_upload()', database => 'latin');
+$server->safe_psql("SET client_encoding = 'UTF8'; SELECT infer.upload('$upload', 'Größe.bin', 1, '\\x0000c040');
+	SELECT infer.upload('$upload', 'model.onnx', 1, " . sql_bytes(external_add_model('Größe.bin')) . ");
+	SELECT infer.create_model('Grüße', upload => '$upload')", database => 'latin');
+is($server->safe_psql("SET client_encoding = 'UTF8'; SELECT infer.predict('Grüße', 1)", database => 'latin'), '7', 'a file\'s name in another encoding');
+run('pg_dump', 'postgres', '-Fc', '-f', $file, 'latin');
+$server->safe_psql('CREATE DATABASE utf', database => 'postgres');
+($status) = run('pg_restore', 'postgres', '-d', 'utf', $file);
+is($status, 0, 'is restored into a third');
+system 'rm', '-rf', glob $server->data_dir . '/pg_infer/pgsql_tmp/models/*';
+$server->wait_for_new_engine($server->kill_engine('TERM'));
+is($server->safe_psql("SELECT infer.predict('Grüße', 1)", database => 'utf'), '7', 'and means the same file');
+
 # ---- copies of a database, and of a cluster ----
 
 $server->safe_psql('CREATE DATABASE seven TEMPLATE two', database => 'postgres');

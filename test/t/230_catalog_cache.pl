@@ -3,6 +3,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
+use Fcntl qw(:flock);
 use InferServer;
 use TinyModel;
 use Test::More;
@@ -60,6 +61,24 @@ new_engine();
 my @sessions = map { $server->background_psql() } 1 .. 8;
 $_->send("SELECT infer.predict('m', 1)") for @sessions;
 is(join(',', map { $_->wait } @sessions), join(',', (4) x 8), 'sessions that miss it together are all served');
+
+# Parallel workers find it missing.
+$server->safe_psql('CREATE TABLE many AS SELECT i FROM generate_series(1, 1000) i; ANALYZE many');
+my $parallel = 'SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;
+	SET min_parallel_table_scan_size = 0;';
+system 'rm', '-rf', "$cache/$digest";
+new_engine();
+like($server->safe_psql("$parallel EXPLAIN SELECT sum(infer.predict('m', i)) FROM many"), qr/Parallel Seq Scan/, 'a parallel plan');
+is($server->safe_psql("$parallel SELECT sum(infer.predict('m', i)) FROM many"), 1000 * 1001 / 2 + 3000, 'writes it as well');
+
+# Whoever waits for another writer can be cancelled.
+system 'rm', '-rf', "$cache/$digest";
+new_engine();
+open my $lock, '+<', "$cache.lock" or die "$cache.lock: $!";
+flock $lock, LOCK_EX or die;
+is($server->psql_sqlstate("SET statement_timeout = '300ms'; SELECT infer.predict('m', 1)"), '57014', 'a wait for the cache can be cancelled');
+close $lock;
+is($server->safe_psql("SELECT infer.predict('m', 1)"), '4', 'and the next call is the writer');
 
 # ---- damaged in the table ----
 
@@ -169,6 +188,15 @@ for my $location ('../outside.bin', "$parent/outside.bin", '/etc/passwd', 'w.bin
 	$server->write_file('external/model.onnx', external_add_model($location));
 	isnt($server->psql_sqlstate("SELECT infer.create_model('e', '$parent/external')"), '', "location $location is refused");
 }
+
+# ---- equal files, other options ----
+
+my $wide = sql_bytes(wide_add_model(3, 'n'));
+$server->safe_psql(qq(SELECT infer.create_model('two', data => $wide, options => '{"dims": {"n": 2}}')));
+$server->safe_psql(qq(SELECT infer.create_model('three', data => $wide, options => '{"dims": {"n": 3}}')));
+is($server->safe_psql("SELECT infer.outputs('two', ARRAY[1, 2]), infer.outputs('three', ARRAY[1, 2, 3])"), '{4,5}|{4,5,6}',
+	'sizes of dimensions make models of their own');
+is(sizes('two'), sizes('three'), 'of the same files');
 
 # ---- a standby ----
 
