@@ -106,12 +106,14 @@ cores()
 # read the checkout itself (a clone below /root, say).
 run_in_readable_checkout()
 {
-	local there
+	local there user
 
 	[ "$(id -u)" = 0 ] || return 0
+	user=$(server_user) || exit 1
 	as_server_user test -r "$top/script" -a -x "$top/script" && return
+	[ -z "${INFER_COPIED:-}" ] || die "user $user cannot read $top"
 	there=/var/tmp/infer-checkout-$(printf %s "$top" | cksum | cut -d' ' -f1)
-	say "user $(server_user) cannot read $top: working in a copy, $there"
+	say "user $user cannot read $top: working in a copy, $there"
 	mkdir -p "$there"
 	chmod 755 "$there"
 	if git -C "$top" rev-parse --git-dir >/dev/null 2>&1; then
@@ -123,5 +125,5 @@ run_in_readable_checkout()
 	fi
 	chmod -R a+rX "$there"
 	cd "$there"
-	INFER_BUILD=$there/build INFER_PARTS=$parts INFER_VENV=$venv exec "$there/script/$(basename "$0")" "$@"
+	INFER_COPIED=yes INFER_BUILD=$there/build INFER_PARTS=$parts INFER_VENV=$venv exec "$there/script/$(basename "$0")" "$@"
 }
