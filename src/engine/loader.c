@@ -36,16 +36,23 @@ struct loaded						/* what a job has come to */
 	struct status status;
 };
 
+static void
+close_descriptors(struct load_job *job)
+{
+	for (uint32_t i = 0; i < job->files_count && job->fds != NULL; i++)
+	{
+		if (job->fds[i] >= 0)
+			close(job->fds[i]);
+		job->fds[i] = -1;
+	}
+}
+
 void
 loader_job_free(struct load_job *job)
 {
-	for (uint32_t i = 0; i < job->files_count; i++)
-	{
-		if (job->names != NULL)
-			free(job->names[i]);
-		if (job->fds != NULL && job->fds[i] >= 0)
-			close(job->fds[i]);
-	}
+	close_descriptors(job);
+	for (uint32_t i = 0; i < job->files_count && job->names != NULL; i++)
+		free(job->names[i]);
 	free(job->names);
 	free(job->sizes);
 	free(job->fds);
@@ -356,6 +363,7 @@ loader_main(void *arg)
 			engine->load_last = &engine->load_first;
 		pthread_mutex_unlock(&engine->lock);
 		do_job(engine, job, &loaded);
+		close_descriptors(job);	/* the mappings stay */
 		pthread_mutex_lock(&engine->lock);
 		if (loaded.status.error != 0)
 			log_status(LOG_INFO, "a model could not be loaded", &loaded.status);
