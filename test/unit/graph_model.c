@@ -236,6 +236,9 @@ test_signatures(void)
 	tap_ok(fixture_open(&f, "varying.onnx", "{\"dims\": {\"seq\": 4}}") && f.model->signature.inputs[0].dims[0] == 4,
 		   "and fixed by the option dims");
 	fixture_close(&f);
+	tap_ok(fixture_open(&f, "layer.onnx", "{\"dims\": {\"N\": 3}}") && f.model->signature.inputs[0].rank == 2 &&
+		   (f.model->signature.flags & INFER_SIGNATURE_ROW_BY_ROW) != 0, "the batch can be fixed too");
+	fixture_close(&f);
 	tap_ok(!fixture_open(&f, "varying.onnx", "{\"dims\": {\"seq\": 4, \"other\": 2}}") &&
 		   strstr(f.status.message, "other") != NULL, "an option for a dimension that is not there is refused");
 	fixture_close(&f);
@@ -263,6 +266,55 @@ test_fusion(void)
 }
 
 /* ---- memory ---- */
+
+/* The op that computes a root, among those that stay. */
+static int32_t
+root_first(const struct graph *graph, int32_t root)
+{
+	for (uint32_t i = 0; i < graph->ops_count; i++)
+		if (!graph->ops[i].removed && graph->ops[i].device.output == root)
+			return (int32_t) i;
+	return -1;
+}
+
+/* No two values that are needed at the same time share a byte of the arena. */
+static void
+test_plan(const char *name)
+{
+	struct fixture f;
+	const struct graph *graph;
+	uint64_t	total = 0;
+	uint32_t	placed = 0, clashes = 0;
+
+	fixture_open(&f, name, NULL);
+	graph = fixture_graph(&f);
+	for (int32_t a = 0; a < (int32_t) graph->values_count; a++)
+	{
+		const struct graph_value *x = graph_value(graph, a);
+		int32_t		x_first = root_first(graph, a);
+		uint64_t	x_end = x->offset + (uint64_t) x->elements * device_type_bytes(x->type);
+
+		if (x_first < 0 || x->binding >= 0)
+			continue;
+		placed++;
+		total += x_end - x->offset;
+		clashes += x_end > graph->arena_item_bytes || x->offset % DEVICE_ALIGN != 0;
+		for (int32_t b = 0; b < a; b++)
+		{
+			const struct graph_value *y = graph_value(graph, b);
+			int32_t		y_first = root_first(graph, b);
+			uint64_t	y_end = y->offset + (uint64_t) y->elements * device_type_bytes(y->type);
+
+			if (y_first < 0 || y->binding >= 0 || x_first > y->last || y_first > x->last)
+				continue;
+			clashes += x->offset < y_end && y->offset < x_end;
+		}
+	}
+	tap_ok(placed > 0 && clashes == 0, "%s: values that are needed together lie apart (%u values)", name, placed);
+	tap_ok(graph->arena_item_bytes < total, "%s: and others share: %llu bytes for %llu", name,
+		   (unsigned long long) graph->arena_item_bytes, (unsigned long long) total);
+	fixture_close(&f);
+}
 
 static void
 test_buffers(void)
@@ -332,6 +384,7 @@ main(void)
 	test_tables();
 	test_signatures();
 	test_fusion();
+	test_plan("branches.onnx");
 	test_buffers();
 	test_device();
 	fixture_device->ops->close(fixture_device);

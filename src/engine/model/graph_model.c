@@ -18,7 +18,7 @@
 
 #include "../status.h"
 
-#define ACTIVATION_BYTES	(UINT64_C(256) << 20)	/* of one batch: arena and bindings */
+#define ACTIVATION_BYTES	(UINT64_C(64) << 20)	/* of one batch: arena and bindings; kept for the next */
 #define HOST_BYTES			(UINT64_C(256) << 20)	/* of a graph on the host, beside its files */
 #define HOST_FACTOR			8						/* and as often the size of its files */
 #define OPTIONS_BYTES		(64u << 10)
