@@ -7,6 +7,11 @@ use InferServer;
 use TinyModel;
 use Test::More;
 
+# Longer than the 107 bytes of a socket's path: the engine's is relative.
+my $long = InferServer::tempdir('infer-long-XXXXXX', DIR => '/tmp', CLEANUP => 1) . '/' . 'long' x 30;
+mkdir $long or die "$long: $!";
+$ENV{INFER_TEST_DIR} = $long;
+
 my $server = InferServer->start('infer.batch_rows' => 64, log_min_messages => 'debug1');
 my $three = sql_bytes(add_model(3));
 my $engine = $server->engine_pid;
@@ -73,6 +78,17 @@ is($mode, 0700, 'the folder is for the server\'s user alone');
 $mode = (stat $server->data_dir . '/pg_infer/pgsql_tmp/engine.sock')[2] & 07777;
 is($mode & 077, 0, 'so is the socket');
 
+# ---- how it ends ----
+
+for my $signal (qw(TERM INT QUIT ABRT))
+{
+	my $offset = $server->log_size;
+	my $old = $server->kill_engine($signal);
+	ok($server->wait_for_log(qr/infer: the engine ended with status [01]$/m, $offset), "SIG$signal: it ends with status 0 or 1");
+	$server->wait_for_new_engine($old);
+}
+$engine = $server->engine_pid;
+
 # ---- settings and log ----
 
 sub command_line { return join ' ', split /\0/, proc($server->engine_pid, 'cmdline'); }
@@ -114,14 +130,16 @@ my $private = InferServer::tempdir('infer-copy-XXXXXX', DIR => '/tmp', CLEANUP =
 my $log = "$private/log";
 SKIP:
 {
-	skip 'the programs lie in no folder of their own', 6 unless $usr =~ m{/usr$} && $usr ne '/usr';
+	skip 'the programs lie in no folder of their own', 18 unless $usr =~ m{/usr$} && $usr ne '/usr';
 	system('cp', '-r', $usr, "$private/usr") == 0 or die;
 	my $bin = "$private/usr" . substr($server->bin_dir, length $usr);
 	my $data = "$private/data";
+	my $start = "$bin/pg_ctl -D $data -l $log -w -o \"-k $private -h '' -c shared_preload_libraries=infer\" start >/dev/null";
+	my $psql = "$bin/psql -XqAt -v VERBOSITY=verbose -h $private -U postgres -d postgres";
+
 	unlink "$bin/infer-engine" or die;
 	system("$bin/initdb -D $data -A trust -N -U postgres >$private/initdb.log 2>&1") == 0 or die;
-	system("$bin/pg_ctl -D $data -l $log -w -o \"-k $private -h '' -c shared_preload_libraries=infer\" start >/dev/null") == 0 or die;
-	my $psql = "$bin/psql -XqAt -v VERBOSITY=verbose -h $private -U postgres -d postgres";
+	system($start) == 0 or die;
 	ok(InferServer::wait_until(sub { return slurp($log) =~ /could not run ".*infer-engine": No such file/; }),
 		'a missing program is named in the log');
 	system("$psql -c 'CREATE EXTENSION infer' >/dev/null 2>&1");
@@ -132,13 +150,70 @@ SKIP:
 	system('cp', $server->program('infer-engine'), "$bin/infer-engine");
 	`$psql -c 'SELECT infer.restart_engine()' 2>&1`;
 	is(`$psql -c 'SELECT infer.reset_stats()' 2>&1`, "\n", 'once the program is there, infer.restart_engine starts it');
+
+	# An engine of another version, as after an upgrade without a restart.
+	my $binary = slurp("$bin/infer-engine");
+	my ($version) = slurp("$InferServer::top/infer.control") =~ /default_version = '(.*)'/;
+	(my $other = $version) =~ tr/0-9/1-90/;
+	$binary =~ s/\Q$version\E/$other/g;
+	replace("$bin/infer-engine", $binary);
+	`$psql -c 'SELECT infer.restart_engine()' 2>&1`;
+	$out = `$psql -c 'SELECT infer.reset_stats()' 2>&1`;
+	like($out, qr/ERROR:  IF001: the library infer and its engine are of different versions/, 'another version is refused');
+	like($out, qr/HINT:  Restart the server/, 'with what to do');
+
+	# A program that says strange things, and much, and never becomes ready.
+	replace("$bin/infer-engine", <<'END');
+#!/usr/bin/perl
+print "WARNING: a warning\n", "ERROR: an error\n", "no level\n", "LOG: long ", 'x' x 5000, "\n";
+print "LOG: bell \a tab \t escape \e[31m bad \xff utf8 \xc3\xa9\n", "LOG: not ended";
+exit 3;
+END
+	my $from = -s $log;
+	`$psql -c 'SELECT infer.restart_engine()' 2>&1`;
+	ok(InferServer::wait_until(sub { return substr(slurp($log), $from) =~ /(ended with status 3.*){3}/s; }),
+		'an engine that does not become ready is started again');
+	my $said = substr slurp($log), $from;
+	like($said, qr/WARNING:  infer engine: a warning$/m, 'a warning is a warning');
+	like($said, qr/LOG:  infer engine: an error$/m, 'an error of the engine is no error of the supervisor');
+	like($said, qr/LOG:  infer engine: no level$/m, 'a line without a level is logged');
+	like($said, qr/LOG:  infer engine: long x{1000,1020}$/m, 'a long line is cut');
+	like($said, qr/LOG:  infer engine: bell \? tab   escape \?\[31m bad \? utf8 \?\?$/m, 'what is no text becomes question marks');
+	like($said, qr/LOG:  infer engine: not ended$/m, 'the last line is not lost');
+	$out = `$psql -c 'SELECT infer.reset_stats()' 2>&1`;
+	like($out, qr/IF001.*\nDETAIL:  The supervisor says: it ended \d+ times before it was ready, the last time with status 3/,
+		'calls are told without waiting');
+
+	# A program that floods the log and ignores everything.
+	replace("$bin/infer-engine", <<'END');
+#!/usr/bin/perl
+$SIG{TERM} = $SIG{INT} = $SIG{QUIT} = 'IGNORE';
+syswrite STDOUT, "DEBUG: flood\n" x 1000 while 1;
+END
+	`$psql -c 'SELECT infer.restart_engine()' 2>&1`;
+	is(`$psql -c 'SELECT 1'`, "1\n", 'a flood of log lines disturbs nobody');
 	system("$bin/pg_ctl -D $data -m fast -w stop >/dev/null");
-	unlike(slurp($log), qr/PANIC|terminated by signal/, 'nothing crashed');
+	is($?, 0, 'and the server can be stopped');
+	unlike(slurp($log), qr/PANIC|was terminated by signal.*\n.*terminating any other/, 'nothing crashed');
+}
+
+# In place of a program that may be running.
+sub replace
+{
+	my ($name, $text) = @_;
+
+	unlink $name;
+	open my $handle, '>:raw', $name or die "$name: $!";
+	print $handle $text;
+	close $handle;
+	chmod 0755, $name;
+	return;
 }
 
 sub slurp
 {
 	open my $handle, '<', $_[0] or return '';
+	binmode $handle;
 	local $/;
 	return scalar <$handle>;
 }

@@ -79,6 +79,18 @@ is($session->query("SELECT infer.predict('m', 2)"), '5', 'an open transaction do
 $session->query('COMMIT');
 is($server->safe_psql('SELECT count(*) FROM kept'), '1', 'and commits');
 
+# ---- the supervisor is stopped for longer than the engine's timeout ----
+
+my $engine = $server->engine_pid;
+my $supervisor = $server->supervisor_pid;
+kill 'STOP', $supervisor;
+is($server->safe_psql("SELECT count(infer.predict('m', i)) FROM generate_series(1, 100) i"), '100',
+	'the engine does not need its supervisor to answer');
+sleep 3;
+kill 'CONT', $supervisor;
+sleep 1;
+is($server->engine_pid, $engine, 'nor is it killed because nobody looked at its heartbeats');
+
 # ---- what the engine leaves behind ----
 
 my $cache = $server->data_dir . '/pg_infer/pgsql_tmp';

@@ -7,7 +7,7 @@ use InferServer;
 use TinyModel;
 use Test::More;
 
-my $server = InferServer->start('wal_level' => 'replica');
+my $server = InferServer->start('wal_level' => 'replica', 'wal_log_hints' => 'on');
 my $three = sql_bytes(add_model(3));
 $server->safe_psql("SELECT infer.create_model('m', data => $three)");
 
@@ -131,10 +131,23 @@ is($standby->safe_psql("SELECT infer.predict('m', 2)"), '5', 'which is replaced 
 my @copied = glob $standby->data_dir . '/pg_infer/*';
 is_deeply([ map { s{.*/}{}r } @copied ], ['pgsql_tmp'], 'nothing but our folder is there');
 
+# ---- tools that read the data directory ----
+
+# A switchover: the old primary is rewound onto the new one.
+$server->safe_psql('CHECKPOINT');
+is($standby->safe_psql('SELECT pg_promote()'), 't', 'the standby is promoted');
+$standby->safe_psql('CREATE TABLE after_promotion (a int); CHECKPOINT');
+$server->stop;
+system($server->program('pg_checksums'), '--enable', '-D', $server->data_dir, '--no-sync') == 0 or diag('pg_checksums failed');
+is($?, 0, 'pg_checksums passes our files by');
+system($server->program('pg_checksums'), '--disable', '-D', $server->data_dir, '--no-sync');
+system($server->program('pg_rewind'), '-D', $server->data_dir, '--no-sync',
+	'--source-server', 'host=' . $standby->host . ' port=5432 user=postgres dbname=postgres');
+is($?, 0, 'so does pg_rewind');
+$standby->stop;
+
 # ---- binary upgrade ----
 
-$standby->stop;
-$server->stop;
 my $log = $server->log_size;
 my $data = $server->data_dir;
 my $pg_ctl = $server->program('pg_ctl');

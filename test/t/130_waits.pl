@@ -126,6 +126,31 @@ s/.*\n// for $memory, $later;
 cmp_ok($later - $memory, '<', 100_000, 'twenty thousand calls leave no memory behind in the backend');
 is($server->process_descriptors($backend), $open, 'nor descriptors');
 
+my @links = map { readlink } glob "/proc/$backend/fd/*";
+is_deeply([ grep { defined && /infer-region/ } @links ], [], 'a session at rest holds no memfd');
+@links = grep { defined && /^\/memfd:infer/ } map { readlink } glob '/proc/' . $server->engine_pid . '/fd/*';
+is(scalar @links, 1, 'the engine holds that of the status page only');
+like($links[0], qr/infer-status/, 'by its name');
+my @inheritable;
+for my $info (glob "/proc/$backend/fdinfo/*")
+{
+	open my $handle, '<', $info or next;
+	my ($fd) = $info =~ /(\d+)$/;
+	my ($flags) = join('', <$handle>) =~ /^flags:\s+(\d+)/m;
+	push @inheritable, readlink "/proc/$backend/fd/$fd"
+	  if !(oct($flags) & 02000000) && (readlink("/proc/$backend/fd/$fd") // '') =~ /^socket:|memfd|eventpoll/;
+}
+cmp_ok(scalar(@inheritable), '<=', 1, "all but the client's own socket is close-on-exec") or diag("@inheritable");
+
+# A session that does not move holds up nobody.
+my $stopped = $server->background_psql();
+$stopped->send("SELECT count(infer.predict('m', i)) FROM generate_series(1, 200000) i");
+kill 'STOP', $stopped->backend_pid;
+is($server->safe_psql("SELECT count(infer.predict('m', i)) FROM generate_series(1, 1000) i"), '1000',
+	'a stopped session holds up nobody');
+kill 'CONT', $stopped->backend_pid;
+is($stopped->wait, '200000', 'and goes on where it was');
+
 $session->query('BEGIN');
 $session->query(qq{SAVEPOINT s; SELECT infer.predict('m', 'nonsense'); ROLLBACK TO s}) for 1 .. 20;
 is($session->query("SELECT infer.predict('m', 1)"), '4', 'calls that fail while they are filled free their regions');

@@ -70,6 +70,16 @@ for my $i (1 .. 10)
 is($server->postmaster_start_time, $start_time, 'the postmaster is the same');
 unlike($server->log, qr/reinitializing/, 'the server did not restart');
 
+# ---- a row that hangs the device ----
+
+$server->restart('infer.device' => 'null:hang_on=777', 'infer.engine_timeout' => '1s');
+$session = $server->background_psql()->send("SELECT infer.predict('m', 777)");
+my $beside = $server->background_psql()->send("SELECT infer.predict('m', 7)");
+$session->wait;
+is($session->sqlstate, 'IF004', 'a row that hangs the device is killed with its engine');
+is($beside->wait, '10', 'the one beside it is answered');
+like($server->log, qr/gave no sign of life for 1000 ms, killing it/, 'the log says why');
+
 # ---- a device that answers nothing but errors ----
 
 $server->restart('infer.device' => 'null:lost=3');
