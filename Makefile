@@ -14,6 +14,8 @@ CUDA ?= 0
 # Not VERSION: that is PostgreSQL's own in the makefiles included below.
 INFER_VERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" infer.control)
 BUILD ?= build
+# One spelling, whoever calls: the recorded dependencies name their objects by it.
+override BUILD := $(abspath $(BUILD))
 
 EXTENSION = infer
 DATA_built = $(BUILD)/sql/infer--$(INFER_VERSION).sql
