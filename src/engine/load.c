@@ -31,14 +31,19 @@
 
 /* ---- askers ---- */
 
+/* NULL: too many of this connection's, or out of memory. */
 static struct asker *
 asker_new(struct connection *connection, uint64_t request, uint32_t flags)
 {
-	struct asker *asker = calloc(1, sizeof(*asker));
+	struct asker *asker;
 
+	if (__atomic_load_n(&connection->asks, __ATOMIC_RELAXED) >= CONNECTION_ASKS_MAX)
+		return NULL;
+	asker = calloc(1, sizeof(*asker));
 	if (asker == NULL)
 		return NULL;
 	connection_ref(connection);
+	__atomic_fetch_add(&connection->asks, 1, __ATOMIC_RELAXED);
 	*asker = (struct asker) {.connection = connection, .request = request, .flags = flags};
 	return asker;
 }
@@ -46,6 +51,7 @@ asker_new(struct connection *connection, uint64_t request, uint32_t flags)
 static void
 asker_free(struct asker *asker)
 {
+	__atomic_fetch_sub(&asker->connection->asks, 1, __ATOMIC_RELAXED);
 	connection_unref(asker->connection);
 	free(asker);
 }
@@ -310,7 +316,7 @@ load_frame(struct connection *connection, uint64_t request, const uint8_t *paylo
 	if (asker == NULL)
 	{
 		loader_job_free(job);
-		return "out of memory for a LOAD frame";
+		return "too many LOAD frames wait for an answer";
 	}
 
 	pthread_mutex_lock(&engine->lock);
@@ -351,7 +357,7 @@ load_unload_frame(struct connection *connection, uint64_t request, const uint8_t
 	memcpy(&unload, payload, sizeof(unload));
 	asker = asker_new(connection, request, 0);
 	if (asker == NULL)
-		return "out of memory for an UNLOAD frame";
+		return "too many UNLOAD frames wait for an answer";
 	pthread_mutex_lock(&engine->lock);
 	entry = registry_find(engine, unload.key);
 	if (entry != NULL && entry->model != NULL)

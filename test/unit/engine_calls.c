@@ -295,6 +295,49 @@ test_queue(void)
 	raw_close(&c);
 }
 
+/*
+ * Both sides fall asleep at every moment there is: clients that pause for about as long as
+ * the loop stays awake.  A wake-up that is lost ends a wait by its timeout.
+ */
+static void
+test_wakeups(const uint8_t *key)
+{
+	pid_t		pids[4];
+	int			lost = 0;
+
+	for (int i = 0; i < 4; i++)
+	{
+		pids[i] = fork();
+		if (pids[i] == 0)
+		{
+			struct raw_client c;
+			unsigned	seed = (unsigned) i;
+			float		x = (float) i;
+
+			raw_connect(&c, engine.socket);
+			raw_region(&c, 0, 1 << 16);
+			for (int n = 0; n < 4000; n++)
+			{
+				struct timespec pause = {.tv_nsec = rand_r(&seed) % 4 == 0 ? rand_r(&seed) % 300000 : 0};
+
+				if (!raw_call(&c, &c.regions[0], key, &x, 1) || raw_row_f32(&c.regions[0], 0) != 2 * x + 1)
+					_exit(1);
+				if (pause.tv_nsec > 0)
+					nanosleep(&pause, NULL);
+			}
+			_exit(0);
+		}
+	}
+	for (int i = 0; i < 4; i++)
+	{
+		int			status = 1;
+
+		waitpid(pids[i], &status, 0);
+		lost += status != 0;
+	}
+	tap_ok(lost == 0, "no wake-up is lost in 16000 calls of four clients that fall asleep and wake");
+}
+
 static void
 test_admission(void)
 {
@@ -365,6 +408,7 @@ main(int argc, char **argv)
 	test_rows(key);
 	test_strings();
 	test_queue();
+	test_wakeups(key);
 	test_admission();
 	tap_ok(engine_lives(&engine), "the engine lives");
 	raw_close(&c);

@@ -186,6 +186,24 @@ load_by_reference(struct raw_client *c, const uint8_t *key, const char *name, co
 }
 
 static void
+test_greedy(void)
+{
+	struct raw_client c;
+	uint8_t		key[INFER_KEY_BYTES];
+	uint32_t	type;
+
+	raw_connect(&c, engine.socket);
+	engine_toy(&engine, "slow to check", true, key);
+	for (int i = 0; i < 40; i++)
+		raw_load(&c, key, key, INFER_LOAD_CHECK);
+	while ((type = raw_receive(&c, RAW_TIMEOUT)) == INFER_FRAME_LOADED)
+		;
+	tap_ok(type == INFER_FRAME_ERROR && raw_error(&c).error == INFER_ERROR_PROTOCOL && raw_receive(&c, RAW_TIMEOUT) == 0,
+		   "a client that asks too much at once is closed");
+	raw_close(&c);
+}
+
+static void
 test_references(void)
 {
 	struct raw_client c;
@@ -270,6 +288,7 @@ main(int argc, char **argv)
 	test_waiting_requests();
 	test_failures();
 	test_references();
+	test_greedy();
 	test_unload();
 	test_eviction();
 	tap_ok(engine_lives(&engine), "the engine lives");

@@ -10,6 +10,7 @@
 struct server;
 
 #define CONNECTION_OUT_MAX	(4u << 20)	/* bytes that a client may leave unread */
+#define CONNECTION_ASKS_MAX	16			/* LOAD and UNLOAD frames not yet answered */
 
 struct connection
 {
@@ -18,6 +19,7 @@ struct connection
 	struct connection *prev;
 	struct connection *dead_next;	/* loop: closed in this turn */
 	int			refs;				/* atomic */
+	uint32_t	asks;				/* atomic: askers */
 	bool		closed;				/* loop */
 	bool		greeted;			/* HELLO was good */
 	uint32_t	pid;				/* as HELLO says, for display */
