@@ -1,9 +1,9 @@
 /*
  * gemm.c
  *	  The share of a core's multiply-add peak that products with packed weights reach, on one
- *	  thread; the peak is measured in the same run, around each product.
+ *	  thread or N; the peak of one core is measured in the same run, around each product.
  *
- *	gemm [--quick] [ARCH]
+ *	gemm [--quick] [--threads N] [ARCH]
  *
  * Goal: 85 % for M ≥ 8 on (K, N) = 384 × 1536.
  */
@@ -140,6 +140,8 @@ main(int argc, char **argv)
 	for (int i = 1; i < argc; i++)
 		if (strcmp(argv[i], "--quick") == 0)
 			seconds = 0.02;
+		else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc)
+			options.threads = atoi(argv[++i]);
 		else
 			options.arch = argv[i];
 	device = device_open("cpu", &options, &status);
@@ -158,7 +160,9 @@ main(int argc, char **argv)
 #endif
 	queue = device->ops->queue_create(device, 0, &status);
 	peak_flops = measure_peak();
-	printf("%s, %s: peak of one core %.1f GFLOP/s f32\n", info.description, info.arch, peak_flops / 1e9);
+	printf("%s, %s, %u threads: peak of one core %.1f GFLOP/s f32\n", info.description, info.arch, info.threads,
+		   peak_flops / 1e9);
+	peak_flops *= info.threads;
 	product(device, queue, 384, 1536);
 	product(device, queue, 1536, 384);
 	product(device, queue, 784, 2048);

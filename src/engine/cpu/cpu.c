@@ -23,8 +23,9 @@
 #define ELAPSED_KEPT	64			/* a power of two */
 
 /*
- * Predicted times of an op, nsec: from which threads that still spin may help, from which
- * sleeping ones are worth waking (that takes them about 50 µs), and how long a chunk is.
+ * Predicted times, nsec: of an op from which threads that still spin may help; of all that
+ * is left of a run, from which sleeping ones are worth waking (that takes them about
+ * 50 µs); of a chunk.
  */
 #define HELP_NSEC		8000
 #define WAKE_NSEC		150000
@@ -552,11 +553,11 @@ run_chunk(void *context, uint32_t chunk, int thread)
 	job->plan->run(job->plan, job->run, first, last < job->units ? last : job->units, thread);
 }
 
+/* nsec: of this op; left: of it and those behind it. */
 static void
-run_plan(const struct cpu_plan *plan, const struct cpu_run *run)
+run_plan(const struct cpu_plan *plan, const struct cpu_run *run, double nsec, double left)
 {
 	struct plan_job job = {plan, run, cpu_plan_units(plan, run->batch->items), 1};
-	double		nsec = cpu_plan_nsec(plan, run->batch->items);
 	double		chunk_nsec = nsec / (pool_threads(run->device->pool) * CHUNKS_THREAD);
 	double		chunks;
 
@@ -571,7 +572,7 @@ run_plan(const struct cpu_plan *plan, const struct cpu_run *run)
 		job.units_chunk = chunks < 1 ? job.units : (job.units + (uint64_t) chunks - 1) / (uint64_t) chunks;
 	pool_run(run->device->pool, run_chunk, &job,
 			 (uint32_t) ((job.units + job.units_chunk - 1) / job.units_chunk), nsec >= HELP_NSEC,
-			 nsec >= WAKE_NSEC);
+			 left >= WAKE_NSEC);
 }
 
 static uint64_t
@@ -582,15 +583,23 @@ cpu_enqueue(struct device_queue *queue, struct device_program *program, uint32_t
 	uint64_t	start = now_nsec();
 	uint64_t	ticket;
 	uint32_t	control;
+	double		left = 0;
 
 	if (!budget_holds(queue->device, program, batch->items, status))
 		return 0;
 	run_start(&run, queue->device, program, batch, bindings, arena);
 	if (last > program->plans_count)
 		last = program->plans_count;
+	for (uint32_t p = first; p < last; p++)
+		left += cpu_plan_nsec(&program->plans[p], batch->items);
 	control = pool_control_set(POOL_CONTROL);
 	for (uint32_t p = first; p < last; p++)
-		run_plan(&program->plans[p], &run);
+	{
+		double		nsec = cpu_plan_nsec(&program->plans[p], batch->items);
+
+		run_plan(&program->plans[p], &run, nsec, left);
+		left -= nsec;
+	}
 	pool_control_set(control);
 	ticket = queue->tickets + 1;
 	__atomic_store_n(&queue->elapsed[ticket % ELAPSED_KEPT], now_nsec() - start, __ATOMIC_RELAXED);
