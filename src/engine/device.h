@@ -136,15 +136,18 @@ struct device_tensor
  * GEMM			y[…,N] = act(x[…,K] · W[K,N] + b).  in: x, b (or -1); weight: W, packed.
  *				b is [N] or a scalar.  fn: the activation, a unary function (UNARY_NONE for
  *				none) with its f[].  F32, F64.  One chain of fused multiply-adds along K from
- *				k = 0 starting at +0, then + b, then act.
+ *				k = 0 starting at +0, then + b, then act.  b has lead NONE.
  * MATMUL		y[…,M,N] = a[…,M,K] · b[…,K,N], leading dimensions broadcast, rank ≥ 2 both.
  *				Same chain.  F32, F64, I32, I64.
  * UNARY		y = fn(x; f[0], f[1]).
- * BINARY		y = fn(a, b), broadcast.  Comparisons and logic give BOOL.
+ * BINARY		y = fn(a, b), broadcast.  Comparisons and logic give BOOL.  Integers wrap
+ *				around; their division by zero, and zero to a negative power, is this row's
+ *				error.
  * WHERE		y = c ? a : b, broadcast; in: c (BOOL), a, b.
  * CAST			y = (type of y) x.  ONNX's rules: float to integer truncates, NaN and
  *				what does not fit is this row's error; to BOOL: x ≠ 0; to and from STRING
- *				on the host.
+ *				on the host (not with BOOL).  A text that a cast makes lives in the arena:
+ *				until the run's arena is used again.
  * COPY			y[j0,…] = x.flat[i[0] + Σ jd · i[1+d]]: transpose, slice, flip, expand,
  *				reshape.  Any type.
  * CONCAT		along axis i[0]; any number of inputs.
@@ -158,9 +161,13 @@ struct device_tensor
  * ARG			fn (ARG_MAX, ARG_MIN) along axis i[0]; i[1] keep the axis; i[2] last of equals
  *				rather than first.  y: I64.  NaN: as NumPy, the first NaN wins.
  * NORMALIZE	fn (NORMALIZE_MAX, _L1, _L2) of the last axis (ai.onnx.ml Normalizer; a zero
- *				norm leaves the row as it is).
+ *				norm leaves the row as it is; MAX divides by the greatest element, not by the
+ *				greatest magnitude: the operator's formula, and onnxruntime).
  * LOOKUP		y = table[x]: an exact map from numbers or strings to numbers or strings,
  *				params: struct device_lookup.  Host.
+ *
+ * NaNs that arithmetic makes are stored as the one quiet NaN (0x7FC00000), so that bits do
+ * not depend on which of two NaN operands an instruction hands on.
  *
  * Later issues add: TREES, LAYERNORM, TOPK, SCATTER, ATTENTION, KV, EMBED, QUANTISED GEMM …
  */
@@ -235,7 +242,8 @@ enum device_reduce
 enum device_softmax
 {
 	SOFTMAX_PLAIN = 1, SOFTMAX_LOG, SOFTMAX_HARD,
-	SOFTMAX_ZERO					/* ai.onnx.ml: zeros stay zero and take no part */
+	SOFTMAX_ZERO					/* ai.onnx.ml: zeros (magnitudes up to 1e-7) become zero and
+									 * take no part; nothing but zeros stays zeros */
 };
 
 enum device_arg
@@ -389,7 +397,8 @@ struct device_ops
 	void		(*queue_free) (struct device_queue *queue);
 
 	/*
-	 * Run segments [first, last) of a program (UINT32_MAX: to the end).  bindings: one
+	 * Run segments [first, last) of a program (UINT32_MAX: to the end; on the CPU every op
+	 * is a segment).  bindings: one
 	 * pointer per binding, DEVICE_ALIGN-aligned, items end to end.  arena: arena_bytes(),
 	 * DEVICE_ALIGN-aligned, from the device's memory.  Returns the ticket; 0 and a status
 	 * if nothing was started.

@@ -39,7 +39,7 @@ struct cpu_device
 	uint64_t	budget;				/* bytes, 0: none */
 	uint64_t	used;				/* bytes of weights; atomic */
 	double		nsec_flop;			/* measured at open: of a product, f32, one thread */
-	double		nsec_byte;			/* of reading a weight that no cache holds */
+	double		nsec_byte;			/* of reading a weight */
 };
 
 struct device_weight				/* see gemm.c for the order of its elements */

@@ -160,6 +160,26 @@ cpu_run_gemm(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t fi
 											   (U) pa[m * plan->k + k] * (U) pb[k * plan->n + n]); \
 	} while (0)
 
+/* Rows of a, one after the other, by a matrix that is not packed. */
+static void
+float_product(const struct cpu_plan *plan, const void *a, const void *b, void *y, int64_t rows)
+{
+	int64_t		panel = plan->kernels->panel;
+	struct cpu_product product = {
+		.x = a,
+		.x_step = plan->k,
+		.b = b,
+		.b_step = plan->n,
+		.b_panel = panel,
+		.y = y,
+		.y_step = plan->n,
+		.k = plan->k,
+		.n = plan->n
+	};
+
+	plan->kernels->product(&product, 0, rows, 0, (plan->n + panel - 1) / panel);
+}
+
 /* loops: over items and leading dimensions, steps in elements of a and b. */
 void
 cpu_run_matmul(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t first,
@@ -171,6 +191,15 @@ cpu_run_matmul(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t 
 	const uint8_t *x1 = cpu_address(run, &plan->inputs[1]);
 	uint8_t    *y0 = cpu_address(run, &plan->output);
 
+	if (plan->kernels != NULL && loops->rank == 1 && loops->steps[1][0] == 0 &&
+		loops->steps[0][0] == plan->m * plan->k)
+	{
+		/* one b for all: their rows as one product */
+		float_product(plan, x0 + first * (uint64_t) (plan->m * plan->k) * bytes, x1,
+					  y0 + first * (uint64_t) (plan->m * plan->n) * bytes,
+					  (int64_t) (last - first) * plan->m);
+		return;
+	}
 	for (uint64_t u = first; u < last; u++)
 	{
 		uint64_t	rest = u;
@@ -191,22 +220,7 @@ cpu_run_matmul(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t 
 		a = x0 + offsets[0] * (int64_t) bytes;
 		b = x1 + offsets[1] * (int64_t) bytes;
 		if (plan->kernels != NULL)
-		{
-			struct cpu_product product = {
-				.x = a,
-				.x_step = plan->k,
-				.b = b,
-				.b_step = plan->n,
-				.b_panel = plan->kernels->panel,
-				.y = y,
-				.y_step = plan->n,
-				.k = plan->k,
-				.n = plan->n
-			};
-
-			plan->kernels->product(&product, 0, plan->m, 0,
-								   (plan->n + plan->kernels->panel - 1) / plan->kernels->panel);
-		}
+			float_product(plan, a, b, y, plan->m);
 		else if (plan->type == DEVICE_I32)
 			INTEGER_PRODUCT(int32_t, uint32_t);
 		else

@@ -196,6 +196,10 @@ N(binary)(int fn, const void *from_a, int64_t a_step, const void *from_b, int64_
 		case BINARY_DIV:
 			MAP2(V(div)(a, b));
 		case BINARY_POW:
+			if (b_step == 0 && pb[0] == 2)
+			{
+				MAP2(((void) b, V(mul)(a, a)));
+			}
 			MAP2(N(pow)(a, b));
 		case BINARY_MIN:
 			MAP2(N(min)(a, b));

@@ -31,9 +31,15 @@ static void
 collect(size_t bytes, const uint8_t *x, const struct cpu_loops *loops, int64_t first, int64_t n,
 		uint8_t *piece)
 {
-	for (int64_t i = 0; i < n; i++)
-		memcpy(piece + (size_t) i * bytes,
-			   x + loops_offset(loops, (uint64_t) (first + i)) * (int64_t) bytes, bytes);
+	int64_t		step = loops->steps[0][0] * (int64_t) bytes;
+
+	if (loops->rank == 1)
+		for (int64_t i = 0; i < n; i++)
+			memcpy(piece + (size_t) i * bytes, x + (first + i) * step, bytes);
+	else
+		for (int64_t i = 0; i < n; i++)
+			memcpy(piece + (size_t) i * bytes,
+				   x + loops_offset(loops, (uint64_t) (first + i)) * (int64_t) bytes, bytes);
 }
 
 /* One pass over the reduced elements of a vector. */
