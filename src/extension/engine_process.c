@@ -22,9 +22,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -182,7 +184,7 @@ mark_descriptors(void)
 	struct dirent *entry;
 
 	if (dir == NULL)
-		return false;
+		return syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) == 0;
 	while ((entry = readdir(dir)) != NULL)
 	{
 		int			fd = atoi(entry->d_name);

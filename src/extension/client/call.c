@@ -536,6 +536,8 @@ handle_reply(InferCall *call, int *nap)
 		case INFER_ERROR_NEED_FILES:
 			return ask_load(call->model, 0, &call->deadline, NULL, NULL, &call->error);
 		case INFER_ERROR_NEED_SPACE:
+			if (call->reply.bytes_wanted <= call->region->size - align_up(call->used, 64))
+				return malformed(call, "it asks for less space than it had");
 			return true;			/* send_call makes room for bytes_wanted */
 		case INFER_ERROR_BUSY:
 			if (wait_while_busy(call, nap))
@@ -555,6 +557,23 @@ handle_reply(InferCall *call, int *nap)
 	read_error(call, call->reply.error_offset,
 			   Min(call->reply.error, INFER_ERROR_LAST), &call->error);
 	return false;
+}
+
+/*
+ * An engine that closes our connection and says why has not died.  Once may be anybody's
+ * doing; a second time it is this call's, and call->error is set.
+ */
+static bool
+said_farewell(InferCall *call)
+{
+	struct infer_error_text err;
+
+	if (!connection_farewell(&err))
+		return false;
+	call->sent = false;
+	if (++call->farewells > 1)
+		call->error = err;
+	return true;
 }
 
 /* Until the call has ended, well or not. */
@@ -578,7 +597,8 @@ finish_call(InferCall *call)
 				(void) handle_reply(call, &nap);
 				break;
 			case SLEEP_LOST:
-				(void) recover_call(call);
+				if (!said_farewell(call))
+					(void) recover_call(call);
 				break;
 			case SLEEP_LATE:
 				error_late(&call->error);

@@ -184,6 +184,15 @@ connection_nap(int ms, uint64 deadline)
 
 /* ---- closing ---- */
 
+bool
+connection_farewell(struct infer_error_text *err)
+{
+	if (connection.sock >= 0 || farewell.error == INFER_OK)
+		return false;
+	*err = farewell;
+	return true;
+}
+
 void
 connection_close(bool by_us)
 {

@@ -67,6 +67,9 @@ connection_is(uint64 number)
 	return connection.sock >= 0 && connection.number == number;
 }
 
+/* Whether the engine gave a reason for closing the last connection. */
+extern bool connection_farewell(struct infer_error_text *err);
+
 /* Close it; by_us: the engine is not known to be dead. */
 extern void connection_close(bool by_us);
 
@@ -105,7 +108,7 @@ typedef struct Region
 	bool		lost_by_us;			/* its connection was closed by us, not by a dead engine */
 	InferCall  *owner;				/* NULL: free, or abandoned until the engine gives it back */
 	uint64		seq;				/* of the last request in this mapping */
-	uint32		small_uses;			/* in a row, that needed far less than size */
+	uint32		small_uses;			/* releases of any region since this one was needed */
 	struct infer_error_text refusal;
 } Region;
 
@@ -149,6 +152,7 @@ struct InferCall
 	bool		finished;
 	bool		spin;
 	int			deaths;				/* of engines, marked, that named no row */
+	int			farewells;			/* connections that the engine closed with a reason */
 	uint64		stops;				/* ordered ends of engines when it was sent */
 	struct infer_column *columns;	/* per input; type NONE: not filled yet */
 	struct infer_error_text error;	/* error != 0: the call has failed */

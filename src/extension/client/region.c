@@ -28,7 +28,7 @@
 
 #include "storage/fd.h"
 
-#define SMALL_USES_MAX 64			/* then a large region is given back to the system */
+#define SMALL_USES_MAX 64			/* releases without need of a large region, until it is dropped */
 #define LARGE_SIZE (1u << 20)
 
 static Region regions[INFER_REGIONS_MAX];
@@ -177,6 +177,15 @@ is_free(const Region *region)
 	return region->head != NULL && region->owner == NULL && !is_abandoned(region);
 }
 
+static bool
+any_abandoned(void)
+{
+	for (int i = 0; i < INFER_REGIONS_MAX; i++)
+		if (is_abandoned(&regions[i]))
+			return true;
+	return false;
+}
+
 /* The smallest free region of that size, else the largest free one, else an empty slot. */
 static Region *
 choose(uint64 size)
@@ -208,10 +217,9 @@ region_take(InferCall *owner, uint64 size)
 
 	size = round_size(size);
 	region = choose(size);
-	if (region == NULL)
+	if (region == NULL && any_abandoned())
 	{
-		/* all are in use or abandoned: the engine gives the latter back by a closed connection */
-		connection_close(true);
+		connection_close(true);		/* so the engine gives them back */
 		region = choose(size);
 	}
 	if (region == NULL)
@@ -238,16 +246,29 @@ region_grow(Region *region, uint64 size, uint64 used)
 		remap(region, round_size(size), used);
 }
 
+/* Large regions that nobody needed for a while go back to the system. */
+static void
+drop_unneeded(void)
+{
+	for (int i = 0; i < INFER_REGIONS_MAX; i++)
+	{
+		Region	   *region = &regions[i];
+
+		if (region->size > LARGE_SIZE && is_free(region) && ++region->small_uses > SMALL_USES_MAX)
+			drop(region);
+	}
+}
+
 /* From a reset callback too. */
 void
 region_release(Region *region, uint64 used)
 {
 	region->owner = NULL;
-	region->small_uses = used < region->size / 8 ? region->small_uses + 1 : 0;
+	if (used > region->size / 8)
+		region->small_uses = 0;
 	if (!is_attached(region) && region->fd < 0)
 		unmap(region);
-	else if (region->size > LARGE_SIZE && region->small_uses >= SMALL_USES_MAX && is_free(region))
-		drop(region);
+	drop_unneeded();
 }
 
 /* ---- opening ---- */
