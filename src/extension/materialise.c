@@ -479,22 +479,37 @@ snapshot_with_files(const InferModel *model, Relation files, Relation key, uint6
 	return NULL;
 }
 
+/* Under the lock, which others need not wait for until our transaction's end. */
+static void
+replace_folder(Relation files, Relation key, const uint8 *digest, Snapshot snapshot, uint64 bytes)
+{
+	int			lock = lock_cache();
+	char		hex[HEX_LENGTH + 1];
+
+	hex_name(digest, hex);
+	PG_TRY();
+	{
+		make_room(bytes, hex);
+		write_folder(files, key, digest, snapshot);
+	}
+	PG_FINALLY();
+	{
+		CloseTransientFile(lock);
+	}
+	PG_END_TRY();
+}
+
 void
 infer_model_materialise(const InferModel *model)
 {
-	char		hex[HEX_LENGTH + 1];
 	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "infer materialise", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(scratch);
 	Relation	files = table_open(infer_table_oid(INFER_TABLE_FILE), AccessShareLock);
 	Relation	key = index_open(infer_table_key_oid(INFER_TABLE_FILE), AccessShareLock);
 	uint64		bytes;
 	Snapshot	snapshot = snapshot_with_files(model, files, key, &bytes);
-	int			lock = lock_cache();
 
-	hex_name(model->digest, hex);
-	make_room(bytes, hex);
-	write_folder(files, key, model->digest, snapshot);
-	CloseTransientFile(lock);
+	replace_folder(files, key, model->digest, snapshot, bytes);
 	UnregisterSnapshot(snapshot);
 	index_close(key, AccessShareLock);
 	table_close(files, AccessShareLock);

@@ -123,6 +123,13 @@ is($server->safe_psql('SELECT count(DISTINCT digest) FROM infer.model_file'), '1
 $server->safe_psql('DROP SERVER b', user => 'bob');
 fails('bob', '42704', "SELECT infer.predict('b', 1)", 'DROP SERVER drops a model');
 
+# ---- another schema ----
+
+$server->safe_psql('CREATE DATABASE elsewhere', database => 'postgres');
+$server->safe_psql('CREATE SCHEMA "My Ext"; CREATE EXTENSION infer SCHEMA "My Ext"', database => 'elsewhere');
+is($server->safe_psql(qq(SELECT infer.create_model('m', data => $three); SELECT "My Ext".infer('m', 1)), database => 'elsewhere'),
+	"1\n4", 'the extension may live in any schema, and infer() with it');
+
 # ---- a database's owner is enough ----
 
 $server->safe_psql('CREATE ROLE dave LOGIN; CREATE DATABASE daves OWNER dave', database => 'postgres');
