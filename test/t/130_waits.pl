@@ -166,10 +166,10 @@ is($server->safe_psql(q{
 
 # ---- many at once ----
 
-$server->restart('max_connections' => 320);
-my ($status, $out, $err) = $server->pgbench("SELECT infer.predict('m', 1);\n", '-c', '300', '-t', '2', '-j', '2');
+$server->restart('max_connections' => 520);
+my ($status, $out, $err) = $server->pgbench("SELECT infer.predict('m', 1);\n", '-c', '500', '-t', '1', '-j', '2');
 my %states = map { $_ => 1 } $err =~ /ERROR:  (.*)/g;
-is($status, 0, 'three hundred connections at once are answered') or diag($err);
+is($status, 0, 'five hundred connections at once are answered') or diag($err);
 is_deeply([ $server->engine_pids ], [ $server->engine_pid ], 'by the one engine');
 
 done_testing();
