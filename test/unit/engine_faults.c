@@ -316,6 +316,11 @@ test_memory(const uint8_t *key)
 	uint64_t	before = 0;
 	uint64_t	after;
 
+	if (getenv("INFER_SANITIZED") != NULL)
+	{
+		tap_skip("100000 calls leave memory where it was", "a sanitizer keeps what is freed");
+		return;
+	}
 	raw_connect(&c, engine.socket);
 	region = raw_region(&c, 0, 1 << 16);
 	for (int i = 0; i < 110000; i++)

@@ -84,6 +84,7 @@ run_once(struct engine *engine, struct entry *entry, const struct model_slice *s
 {
 	status_clear(status);
 	mark(slices, count);
+	__atomic_fetch_add(&engine->page->device_beat, 1, __ATOMIC_RELAXED);	/* many small parts are alive, too */
 	if (entry->model->ops->run(entry->model, engine->queue, slices, count, status))
 		return true;
 	if (status->error == INFER_ERROR_DEVICE_LOST)

@@ -173,7 +173,6 @@ begin_batch(struct engine *engine, uint64_t now)
 	entry->last_used = now;
 	engine->batch_ends = now + estimate(entry, batch->rows);
 	infer_store_release32(&engine->page->device_busy, 1);
-	__atomic_fetch_add(&engine->page->device_beat, 1, __ATOMIC_RELAXED);
 	scheduler_publish(engine, now);
 }
 

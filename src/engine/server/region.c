@@ -382,12 +382,14 @@ count_end(struct request *request, uint32_t error)
 {
 	struct entry *entry = request->entry;
 
+	entry->pending--;
+	if (error == INFER_ERROR_NEED_SPACE || error == INFER_ERROR_NEED_LOAD)
+		return;					/* the client sends it again: one call */
 	entry->calls++;
 	entry->last_used_at = process_time();
-	entry->pending--;
 	if (error == INFER_ERROR_CANCELLED || error == INFER_ERROR_DEADLINE)
 		entry->cancelled += request->batch.rows - request->batch.done;
-	else if (error != INFER_OK && error != INFER_ERROR_NEED_SPACE && error != INFER_ERROR_NEED_LOAD)
+	else if (error != INFER_OK)
 		entry->errors += request->batch.rows - request->batch.done;
 }
 
