@@ -3,8 +3,10 @@
  *	  See pool.h.
  *
  * Ordering: a job's fields are written before its generation is published, and are read
- * again only by who has seen that generation; a claim succeeds only while the job has
- * chunks left, so fields that were read before a successful claim were the job's.  A
+ * again only by who has seen that generation.  The claim says by itself whether chunks are
+ * left: it must not take the job's count to know, which may be the next job's already.  So
+ * a claim succeeds only while its job runs, and fields that were read before it were the
+ * job's.  A
  * sleeper announces itself, then looks at the generation again; a publisher stores the
  * generation, then looks for sleepers; both sequentially consistent, so one of them sees
  * the other.
@@ -31,7 +33,7 @@
 
 struct pool
 {
-	_Alignas(CACHE_LINE) uint64_t claim;	/* generation << 32 | next chunk */
+	_Alignas(CACHE_LINE) uint64_t claim;	/* generation << 32 | chunks nobody has */
 	_Alignas(CACHE_LINE) uint32_t generation;	/* workers wait for it to change */
 	_Alignas(CACHE_LINE) uint32_t left;	/* chunks not done; the caller waits for 0 */
 	uint32_t	caller_asleep;
@@ -131,14 +133,14 @@ take_chunks(struct pool *pool, uint32_t generation, int thread)
 
 	for (;;)
 	{
-		if ((uint32_t) (claim >> 32) != generation || (uint32_t) claim >= count)
+		if ((uint32_t) (claim >> 32) != generation || (uint32_t) claim == 0)
 			return;
-		if (!__atomic_compare_exchange_n(&pool->claim, &claim, claim + 1, false, __ATOMIC_ACQ_REL,
+		if (!__atomic_compare_exchange_n(&pool->claim, &claim, claim - 1, false, __ATOMIC_ACQ_REL,
 										 __ATOMIC_ACQUIRE))
 			continue;
 		if (pool->beat != NULL)
 			__atomic_add_fetch(pool->beat, 1, __ATOMIC_RELAXED);
-		job(context, (uint32_t) claim, thread);
+		job(context, count - (uint32_t) claim, thread);
 		if (__atomic_sub_fetch(&pool->left, 1, __ATOMIC_SEQ_CST) == 0 &&
 			__atomic_load_n(&pool->caller_asleep, __ATOMIC_SEQ_CST))
 			futex(&pool->left, FUTEX_WAKE_PRIVATE, 1);
@@ -196,7 +198,7 @@ run_together(struct pool *pool, pool_job job, void *context, uint32_t count, boo
 	__atomic_store_n(&pool->context, context, __ATOMIC_RELAXED);
 	__atomic_store_n(&pool->count, count, __ATOMIC_RELAXED);
 	__atomic_store_n(&pool->left, count, __ATOMIC_RELAXED);
-	__atomic_store_n(&pool->claim, (uint64_t) generation << 32, __ATOMIC_RELEASE);
+	__atomic_store_n(&pool->claim, (uint64_t) generation << 32 | count, __ATOMIC_RELEASE);
 	__atomic_store_n(&pool->generation, generation, __ATOMIC_SEQ_CST);
 	if (wake && __atomic_load_n(&pool->sleepers, __ATOMIC_SEQ_CST) > 0)
 		futex(&pool->generation, FUTEX_WAKE_PRIVATE,

@@ -4,7 +4,7 @@
  *
  * Nouns
  *	job			a function over the chunks 0 … count − 1
- *	claim		one 64-bit word: the job's generation and the next chunk nobody has; a chunk
+ *	claim		one 64-bit word: the job's generation and how many chunks nobody has; a chunk
  *				is taken by compare-and-swap, so a thread that comes late finds nothing, and
  *				one that was held up by the kernel holds up one chunk only
  *	workers		threads 1 … threads − 1; the caller is thread 0
