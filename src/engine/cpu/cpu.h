@@ -23,6 +23,8 @@
 #ifndef ENGINE_CPU_H
 #define ENGINE_CPU_H
 
+#include <time.h>
+
 #include "../device.h"
 #include "../status.h"
 #include "kernels.h"
@@ -42,7 +44,7 @@ struct cpu_device
 	double		nsec_byte;			/* of reading a weight */
 };
 
-struct device_weight				/* see gemm.c for the order of its elements */
+struct device_weight				/* see weight.c for the order of its elements */
 {
 	uint8_t		type;
 	int64_t		k;
@@ -158,6 +160,38 @@ struct device_program
 	int64_t    *parts;				/* and of CONCAT's parts */
 };
 
+/* ---- the callbacks of struct device_ops; see there ---- */
+
+/* weight.c */
+extern uint64_t cpu_weight_size(struct device *base, const struct device_weight_desc *desc);
+extern struct device_weight *cpu_weight_pack(struct device *base, const struct device_weight_desc *desc,
+											 struct status *status);
+extern void cpu_weight_free(struct device *base, struct device_weight *weight);
+
+/* program.c */
+extern uint32_t cpu_supports(struct device *base, const struct device_op *op,
+							 const struct device_tensor *tensors);
+extern struct device_program *cpu_compile(struct device *base, const struct device_graph *graph,
+										  struct status *status);
+extern void cpu_program_free(struct device *base, struct device_program *program);
+extern uint64_t cpu_arena_bytes(const struct device_program *program, const uint32_t items[DEVICE_LEADS]);
+extern uint64_t cpu_estimate_nsec(struct device *base, const struct device_program *program,
+								  const uint32_t items[DEVICE_LEADS]);
+
+/* run.c */
+extern struct device_queue *cpu_queue_create(struct device *base, int priority, struct status *status);
+extern void cpu_queue_free(struct device_queue *queue);
+extern uint64_t cpu_enqueue(struct device_queue *queue, struct device_program *program, uint32_t first,
+							uint32_t last, const struct device_batch *batch, void *const *bindings,
+							void *arena, struct status *status);
+extern enum device_state cpu_poll(struct device_queue *queue, uint64_t ticket, struct status *status);
+extern enum device_state cpu_wait(struct device_queue *queue, uint64_t ticket, uint64_t usec,
+								  struct status *status);
+extern void cpu_cancel(struct device_queue *queue, uint64_t ticket);
+extern uint64_t cpu_elapsed_nsec(struct device_queue *queue, uint64_t ticket);
+
+/* ---- plans ---- */
+
 /* plan.c: checks an op and makes its plan.  false: not supported, and why in status. */
 extern bool cpu_plan_make(struct cpu_plan *plan, const struct cpu_device *device,
 						  const struct device_op *op, const struct device_tensor *tensors,
@@ -178,6 +212,21 @@ cpu_address(const struct cpu_run *run, const struct cpu_place *place)
 	if (place->kind == CPU_BINDING)
 		return run->bindings[place->binding];
 	return (void *) place->constant;
+}
+
+static inline uint64_t
+cpu_aligned(uint64_t bytes)
+{
+	return (bytes + DEVICE_ALIGN - 1) / DEVICE_ALIGN * DEVICE_ALIGN;
+}
+
+static inline uint64_t
+cpu_now_nsec(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
 }
 
 static inline void *
@@ -229,10 +278,6 @@ extern void cpu_run_arg(const struct cpu_plan *, const struct cpu_run *, uint64_
 extern void cpu_run_normalize(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
 
 /* gemm.c */
-extern uint64_t cpu_weight_bytes(const struct cpu_kernels *kernels,
-								 const struct device_weight_desc *desc);
-extern void cpu_weight_fill(const struct cpu_kernels *kernels, struct device_weight *weight,
-							const struct device_weight_desc *desc);
 extern uint64_t cpu_gemm_units(const struct cpu_plan *plan, uint64_t items);
 extern void cpu_run_gemm(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
 extern void cpu_run_matmul(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);

@@ -1,10 +1,9 @@
 /*
  * gemm.c
- *	  GEMM and MATMUL: packing of weights, and the walk over blocks of a product.
+ *	  GEMM and MATMUL: the walk over blocks of a product.
  *
- * A packed weight is panels of `panel` columns; in a panel the columns' values of k = 0,
- * then of k = 1, …; the last panel is filled with zeros.  A unit of GEMM is a block of
- * rows times BLOCK_PANELS panels; of MATMUL one matrix product.
+ * A unit of GEMM is a block of rows times BLOCK_PANELS panels of a packed weight (see
+ * weight.c); of MATMUL one matrix product.
  */
 #include "cpu.h"
 
@@ -13,52 +12,6 @@
 #define BLOCK_ROWS		112			/* at most */
 #define BLOCK_BYTES		(512 * 1024)	/* of x: half a second-level cache */
 #define BLOCK_PANELS	4
-
-static const struct cpu_float_kernels *
-float_kernels(const struct cpu_kernels *kernels, uint8_t type)
-{
-	return type == DEVICE_F32 ? &kernels->f32 : &kernels->f64;
-}
-
-uint64_t
-cpu_weight_bytes(const struct cpu_kernels *kernels, const struct device_weight_desc *desc)
-{
-	const struct cpu_float_kernels *k = float_kernels(kernels, desc->type);
-	uint64_t	panels = ((uint64_t) desc->n + (uint64_t) k->panel - 1) / (uint64_t) k->panel;
-	uint64_t	bytes = panels * (uint64_t) desc->k * (uint64_t) k->panel * (uint64_t) k->bytes;
-
-	return (bytes + DEVICE_ALIGN - 1) / DEVICE_ALIGN * DEVICE_ALIGN;
-}
-
-#define FILL(T) \
-	do { \
-		const T    *from = desc->data; \
-		T		   *to = weight->data; \
-		for (int64_t p = 0; p < weight->panels; p++) \
-			for (int64_t k = 0; k < desc->k; k++) \
-				for (int64_t j = 0; j < panel; j++, to++) \
-				{ \
-					int64_t		n = p * panel + j; \
-					*to = n < desc->n ? from[k * desc->stride_k + n * desc->stride_n] : 0; \
-				} \
-	} while (0)
-
-/* weight->data has cpu_weight_bytes(). */
-void
-cpu_weight_fill(const struct cpu_kernels *kernels, struct device_weight *weight,
-				const struct device_weight_desc *desc)
-{
-	int64_t		panel = float_kernels(kernels, desc->type)->panel;
-
-	weight->type = desc->type;
-	weight->k = desc->k;
-	weight->n = desc->n;
-	weight->panels = (desc->n + panel - 1) / panel;
-	if (desc->type == DEVICE_F32)
-		FILL(float);
-	else
-		FILL(double);
-}
 
 /* Rows of a block: as many as the cache keeps while panels pass by, in whole tiles. */
 static int64_t

@@ -86,6 +86,7 @@ probit(double p)
 #include "kernels_math.h"
 #include "kernels_product.h"
 #include "kernels_float.h"
+#include "kernels_vector.h"
 #undef T
 #undef V
 #undef N
@@ -100,11 +101,30 @@ probit(double p)
 #include "kernels_math.h"
 #include "kernels_product.h"
 #include "kernels_float.h"
+#include "kernels_vector.h"
 #undef T
 #undef V
 #undef N
 #undef LIBM
 #undef IS_F32
+
+#define KERNELS_OF(SUFFIX, TYPE, WIDTH) \
+	{ \
+		.bytes = sizeof(TYPE), \
+		.panel = 2 * WIDTH, \
+		.rows = TILE_ROWS, \
+		.product = product##SUFFIX, \
+		.peak = peak##SUFFIX, \
+		.unary = unary##SUFFIX, \
+		.test = test##SUFFIX, \
+		.binary = binary##SUFFIX, \
+		.compare = compare##SUFFIX, \
+		.reduce_start = reduce_start##SUFFIX, \
+		.reduce_add = reduce_add##SUFFIX, \
+		.reduce_finish = reduce_finish##SUFFIX, \
+		.softmax = softmax##SUFFIX, \
+		.normalize = normalize##SUFFIX \
+	}
 
 const struct cpu_kernels KERNEL_TABLE = {
 	.arch = KERNEL_ARCH,
