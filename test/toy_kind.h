@@ -5,7 +5,8 @@
  *
  * Files: one named "toy".  Contents, words anywhere in it: "slow" (predicted to take 10 ms,
  * so that the loop never runs it itself), "malformed", "unsupported", "large" (claims 1 MB),
- * "label" (a second output, a string that names the row's value), "calm" (does nothing but
+ * "allocations" (y is how often the process has asked the heap for memory, where the test
+ * counts that), "label" (a second output, a string that names the row's value), "calm" (does nothing but
  * double, whatever the value).
  *
  * Values of x that do not double: see enum toy_value.
@@ -34,6 +35,8 @@ enum toy_value
 	TOY_SLEEP = 10000				/* 10000 + n: the batch takes n msec more */
 };
 
+static unsigned long toy_allocations;	/* atomic */
+
 struct toy
 {
 	struct model model;
@@ -41,6 +44,7 @@ struct toy
 	struct infer_tensor outputs[2];
 	bool		slow;
 	bool		calm;
+	bool		counts;
 };
 
 static bool
@@ -81,6 +85,7 @@ toy_open(const struct model_files *files, const char *options, struct device *de
 	toy->model.batch_rows_max = 4096;
 	toy->slow = toy_has(file, "slow");
 	toy->calm = toy_has(file, "calm");
+	toy->counts = toy_has(file, "allocations");
 	toy->input = (struct infer_tensor) {.name = "x", .type = INFER_TYPE_F32};
 	toy->outputs[0] = (struct infer_tensor) {.name = "y", .type = INFER_TYPE_F32};
 	toy->outputs[1] = (struct infer_tensor) {.name = "name", .type = INFER_TYPE_STRING};
@@ -129,7 +134,8 @@ toy_row(struct model *model, struct model_request *request, uint32_t row, float 
 	if (x == TOY_ROW_ERROR)
 		model_row_error(request, row, INFER_ERROR_INPUT, "the toy does not like this row", NULL, NULL);
 	if (request->outputs[0].type != INFER_TYPE_NONE)
-		((float *) (region + request->outputs[0].data_offset))[row] = 2 * x + 1;
+		((float *) (region + request->outputs[0].data_offset))[row] = ((struct toy *) model)->counts ?
+			(float) __atomic_load_n(&toy_allocations, __ATOMIC_RELAXED) : 2 * x + 1;
 	if (model->signature.outputs_count > 1)
 	{
 		char		text[32];

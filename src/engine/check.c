@@ -10,6 +10,7 @@
 #include "device.h"
 #include "model/files.h"
 #include "model/model.h"
+#include "sandbox.h"
 #include "status.h"
 
 static int
@@ -75,6 +76,7 @@ print_model(struct model *model, const struct model_files *files)
 int
 check_model(const char *path, const char *options)
 {
+	static const char *const no_folders[] = {NULL};
 	struct device_options device_options = {0};
 	struct model_files files;
 	struct device *device;
@@ -92,6 +94,7 @@ check_model(const char *path, const char *options)
 		case FILES_FAILED:
 			return fail(&status);
 	}
+	sandbox_enter(no_folders);	/* the files are mapped, and may be anybody's */
 	device = device_open("cpu", &device_options, &status);
 	model = device != NULL ? model_open(&files, options, device, &status) : NULL;
 	if (model == NULL)

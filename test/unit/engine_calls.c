@@ -8,6 +8,62 @@
 
 static struct engine_process engine;
 
+/* Counts what the engine, which is this program, asks of the heap. */
+#ifndef __SANITIZE_ADDRESS__
+extern void *__libc_malloc(size_t bytes);
+extern void *__libc_calloc(size_t count, size_t bytes);
+extern void *__libc_realloc(void *memory, size_t bytes);
+
+void *
+malloc(size_t bytes)
+{
+	__atomic_fetch_add(&toy_allocations, 1, __ATOMIC_RELAXED);
+	return __libc_malloc(bytes);
+}
+
+void *
+calloc(size_t count, size_t bytes)
+{
+	__atomic_fetch_add(&toy_allocations, 1, __ATOMIC_RELAXED);
+	return __libc_calloc(count, bytes);
+}
+
+void *
+realloc(void *memory, size_t bytes)
+{
+	__atomic_fetch_add(&toy_allocations, 1, __ATOMIC_RELAXED);
+	return __libc_realloc(memory, bytes);
+}
+#endif
+
+/* On the loop's thread and on the scheduler's, with as many rows as ever, or fewer. */
+static void
+test_allocations(const char *contents)
+{
+	struct raw_client c;
+	struct raw_region *region;
+	uint8_t		key[INFER_KEY_BYTES];
+	float		x[600] = {0};
+	float		before;
+	bool		good;
+
+	if (getenv("INFER_SANITIZED") != NULL)
+	{
+		tap_skip("calls allocate nothing", "a sanitizer has its own heap");
+		return;
+	}
+	raw_connect(&c, engine.socket);
+	good = engine_load_toy(&engine, &c, contents, key);
+	region = raw_region(&c, 0, 1 << 16);
+	good = good && raw_call(&c, region, key, x, 600);
+	before = raw_row_f32(region, 0);
+	for (uint32_t i = 0; i < 500; i++)
+		good = good && raw_call(&c, region, key, x, 1 + i);
+	tap_ok(good && before > 0 && raw_row_f32(region, 0) == before, "calls allocate nothing: %s (%g, then %g)",
+		   contents, (double) before, (double) raw_row_f32(region, 0));
+	raw_close(&c);
+}
+
 static void
 test_versions(void)
 {
@@ -411,6 +467,8 @@ main(int argc, char **argv)
 	test_versions();
 	test_calls(key);
 	test_rows(key);
+	test_allocations("allocations, calm");
+	test_allocations("allocations, calm, slow");
 	test_strings();
 	test_queue();
 	test_wakeups(key);
