@@ -36,6 +36,9 @@ our $timeout = $ENV{INFER_TEST_TIMEOUT} || 60;
 my @servers;
 my $owner = $$;
 
+# A psql that cannot connect ends before it has read what is written to it.
+$SIG{PIPE} = 'IGNORE';
+
 # ---- start and stop ----
 
 # start(NAME => VALUE ...): a new server with these settings.
