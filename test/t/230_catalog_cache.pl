@@ -80,6 +80,16 @@ is($server->psql_sqlstate("SET statement_timeout = '300ms'; SELECT infer.predict
 close $lock;
 is($server->safe_psql("SELECT infer.predict('m', 1)"), '4', 'and the next call is the writer');
 
+# An engine that has stopped holds nobody for ever, and no lock.
+my $engine = $server->engine_pid;
+kill 'STOP', $engine;
+for my $call ("create_model('stuck', data => $three)", "load_model('m')", "unload_model('m')")
+{
+	is($server->psql_sqlstate("SET statement_timeout = '300ms'; SELECT infer.$call"), '57014', (split /\(/, $call)[0] . ' can be cancelled');
+}
+kill 'CONT', $engine;
+is($server->safe_psql("SELECT infer.create_model('stuck', data => $three); SELECT infer.drop_model('stuck')"), "1\n", 'and then works');
+
 # ---- damaged in the table ----
 
 system 'rm', '-rf', "$cache/$digest";
