@@ -26,7 +26,7 @@ for ((round = 0; round < rounds; round++)); do
 	sql -c 'SELECT infer.reset_stats()' >/dev/null
 	best[batched]=$(larger "${best[batched]:-0}" "$(measure infer_wide)")
 	backends=$(cat "$work/memory")
-	mean=$(sql -c "SELECT round(mean_batch_rows::numeric, 1) FROM infer.stats WHERE name = 'wide'")
+	mean=$(sql -c "SELECT round(mean_batch_rows::numeric, 1) FROM infer.stats WHERE model = 'wide'")
 	sql -c 'ALTER SYSTEM SET infer.batch_rows = 1' -c 'SELECT pg_reload_conf()' >/dev/null
 	sleep 1
 	best[single]=$(larger "${best[single]:-0}" "$(measure infer_wide)")

@@ -17,7 +17,7 @@ for ((round = 0; round < rounds; round++)); do
 done
 
 sql -c "SELECT 'engine per call: compute ' || round((compute_time / nullif(batches, 0))::numeric * 1000, 2) || ' us, queue '
-	|| round((queue_time / nullif(rows, 0))::numeric * 1000, 2) || ' us' FROM infer.stats WHERE name = 'tiny'"
+	|| round((queue_time / nullif(rows, 0))::numeric * 1000, 2) || ' us' FROM infer.stats WHERE model = 'tiny'"
 awk -v one="${best[one]}" -v fetch="${best[fetch_tiny]}" -v infer="${best[infer_tiny]}" -v peer="${best[peer_tiny]:-0}" 'BEGIN {
 	printf "SELECT 1                      %8.1f us\n", 1e6 / one
 	printf "row fetch                     %8.1f us\n", 1e6 / fetch
