@@ -335,6 +335,20 @@ sleep_msec(uint64_t msec)
 		;
 }
 
+/* As a wild pointer would end it, even in a thread that blocks signals. */
+static _Noreturn void
+crash(void)
+{
+	sigset_t	set;
+
+	signal(SIGSEGV, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGSEGV);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	raise(SIGSEGV);
+	_exit(1);
+}
+
 /* Has the fault: false and a status, or does not return. */
 static bool
 fault_happens(struct null_device *device, enum fault_kind kind, struct status *status)
@@ -350,9 +364,7 @@ fault_happens(struct null_device *device, enum fault_kind kind, struct status *s
 			__atomic_store_n(&device->lost, true, __ATOMIC_RELEASE);
 			return status_set(status, INFER_ERROR_DEVICE_LOST, "the null device was lost on demand");
 		case FAULT_CRASH:
-			signal(SIGSEGV, SIG_DFL);
-			raise(SIGSEGV);
-			_exit(1);
+			crash();
 		case FAULT_HANG:
 			for (;;)
 				sleep_msec(1000);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../../protocol/protocol.h"
 #include "pool.h"
@@ -188,7 +189,7 @@ cpu_info(struct device *base, struct device_info *info)
 	snprintf(info->arch, sizeof(info->arch), "%s", device->kernels->arch);
 	snprintf(info->description, sizeof(info->description), "%s", device->description);
 	snprintf(info->numerics_id, sizeof(info->numerics_id), "%s", device->numerics_id);
-	info->bytes_total = device->budget;
+	info->bytes_total = (uint64_t) sysconf(_SC_PHYS_PAGES) * (uint64_t) sysconf(_SC_PAGESIZE);
 	info->bytes_budget = device->budget;
 	info->bytes_used = __atomic_load_n(&device->used, __ATOMIC_RELAXED);
 	info->threads = (uint32_t) pool_threads(device->pool);
