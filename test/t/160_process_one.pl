@@ -22,6 +22,14 @@ $server->stop;
 my $log = "$server->{dir}/log";
 my ($harness, $output);
 
+# script/server cannot stop it: postmaster.pid says 1.  --kill-child takes all of it along.
+END
+{
+	my $status = $?;
+	$harness->kill_kill(grace => 0) if $harness && $harness->pumpable;
+	$? = $status;
+}
+
 # All but the namespace's own view is ours: processes are found by their parents.
 sub slurp { open my $handle, '<', $_[0] or return ''; local $/; my $text = <$handle>; return defined $text ? $text : ''; }
 sub children
