@@ -98,7 +98,7 @@ extern void infer_require_preload(void);
 
 extern void infer_supervisor_init(void);	/* registers the background worker */
 
-/* ---- models (catalog.c, utility.c) ---- */
+/* ---- models (catalog/) ---- */
 
 extern void infer_catalog_init(void);		/* relcache callback, ProcessUtility hook */
 

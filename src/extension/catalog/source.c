@@ -26,8 +26,8 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "compat.h"
-#include "models.h"
+#include "../compat.h"
+#include "internal.h"
 
 /* ---- names ---- */
 

@@ -25,8 +25,8 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 
-#include "compat.h"
-#include "models.h"
+#include "../compat.h"
+#include "internal.h"
 
 static ProcessUtility_hook_type prev_process_utility = NULL;
 

@@ -1,5 +1,5 @@
 /*
- * catalog.c
+ * resolve.c
  *	  From a model's name to what the engine needs.
  *
  * Nouns
@@ -41,10 +41,10 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-#include "catalog.h"
-#include "compat.h"
-#include "infer.h"
-#include "models.h"
+#include "../catalog.h"
+#include "../compat.h"
+#include "../infer.h"
+#include "internal.h"
 
 #define CACHE_NAME_MAX	(NAMEDATALEN + 16)	/* name@version */
 #define CACHE_MODELS_MAX 256				/* then it is flushed */

@@ -29,11 +29,11 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "catalog.h"
-#include "client.h"
-#include "compat.h"
-#include "infer.h"
-#include "models.h"
+#include "../catalog.h"
+#include "../client.h"
+#include "../compat.h"
+#include "../infer.h"
+#include "internal.h"
 
 PG_FUNCTION_INFO_V1(infer_check_install);
 PG_FUNCTION_INFO_V1(infer_create_model);
@@ -77,7 +77,7 @@ check_may_write(const char *function)
 	PreventCommandDuringRecovery(function);
 }
 
-/* The lock under which files are added and removed; models.h says why. */
+/* The lock under which files are added and removed; internal.h says why. */
 static Relation
 open_files_locked(void)
 {

@@ -1,5 +1,5 @@
 /*
- * models.h
+ * internal.h
  *	  What the files of the catalogue share among themselves.
  *
  * Nouns
@@ -7,6 +7,17 @@
  *	version		a row of infer.model_version
  *	chunk		at most INFER_CHUNK_BYTES of a file, a row of infer.model_file
  *	source		where create_model takes a model's files from: a path, a bytea, an upload
+ *
+ * Files
+ *	resolve.c		from a name to what the engine needs, under a snapshot; catalog.h's calls
+ *	models.c		the SQL functions that make and change models
+ *	upload.c		infer.begin_upload, infer.upload, and an upload as a source
+ *	source.c		a path or a bytea as a source, and what is done with any source
+ *	options.c		what create_model's options may say
+ *	signature.c		struct infer_signature ⇄ jsonb
+ *	anchors.c		foreign servers	  tables.c	our tables	  sweep.c	what is left over
+ *	materialise.c	the server's cache of files	  digest.c	SHA-256
+ *	utility.c		keeps DDL from changing ids
  *
  * Locks
  *	- Whoever makes models, or adds or removes files, first takes ShareRowExclusiveLock on
@@ -19,8 +30,8 @@
  *	  locks nobody else changes them.
  *	- Readers take no lock beyond AccessShareLock on the table.
  */
-#ifndef INFER_MODELS_H
-#define INFER_MODELS_H
+#ifndef INFER_CATALOG_INTERNAL_H
+#define INFER_CATALOG_INTERNAL_H
 
 #include "postgres.h"
 
@@ -30,7 +41,7 @@
 #include "utils/snapshot.h"
 #include "utils/uuid.h"
 
-#include "catalog.h"
+#include "../catalog.h"
 
 #define INFER_SCHEMA			"infer"
 #define INFER_WRAPPER			"infer"
@@ -111,6 +122,8 @@ typedef struct InferAnchor
 extern Oid	infer_table_oid(InferTable table);
 extern Oid	infer_table_key_oid(InferTable table);	/* of the primary key's index */
 
+/* ---- anchors.c ---- */
+
 /* The wrapper's oid; InvalidOid where the extension is not in this database. */
 extern Oid	infer_wrapper_oid(void);
 
@@ -136,6 +149,8 @@ extern bool infer_uuid_parse(const char *text, pg_uuid_t *id);	/* the usual form
 extern char *infer_uuid_text(const pg_uuid_t *id);
 extern pg_uuid_t infer_uuid_make(void);		/* random */
 
+/* ---- tables.c ---- */
+
 extern bytea *infer_make_bytea(const void *data, Size length);
 
 /* Latest rows; release with UnregisterSnapshot. */
@@ -152,9 +167,14 @@ extern bool infer_version_activate(const pg_uuid_t *id, int32 version);
 /* What is there of a version: -1 no such version, 0 not active, 1 active. */
 extern int	infer_version_state(const pg_uuid_t *id, int32 version);
 
+/* Makes what changed in the table visible to what follows here, and flushes every session's cache. */
+extern void infer_versions_changed(Relation table);
+
 extern void infer_version_insert(Datum *values, bool *nulls);
 extern bool infer_version_any(const pg_uuid_t *id);
 extern void infer_version_delete(const pg_uuid_t *id, int32 version);	/* 0: all */
+
+/* ---- sweep.c ---- */
 
 /*
  * Deletes rows whose anchor is gone, files that no version needs, and old uploads.
@@ -282,4 +302,4 @@ extern void infer_utility_init(void);
 /* Raises 42602 unless a model may have that name. */
 extern void infer_model_name_check(const char *name);
 
-#endif							/* INFER_MODELS_H */
+#endif							/* INFER_CATALOG_INTERNAL_H */

@@ -42,10 +42,10 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "catalog.h"
-#include "compat.h"
-#include "infer.h"
-#include "models.h"
+#include "../catalog.h"
+#include "../compat.h"
+#include "../infer.h"
+#include "internal.h"
 
 #define CACHE_LOCK			INFER_DIRECTORY "/models.lock"
 #define HEX_LENGTH			(2 * INFER_KEY_BYTES)

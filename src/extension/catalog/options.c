@@ -17,8 +17,8 @@
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 
-#include "compat.h"
-#include "models.h"
+#include "../compat.h"
+#include "internal.h"
 
 #define DEFAULT_FILE "model.onnx"
 

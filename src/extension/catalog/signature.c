@@ -19,8 +19,8 @@
 #include "utils/memutils.h"
 #include "utils/numeric.h"
 
-#include "compat.h"
-#include "models.h"
+#include "../compat.h"
+#include "internal.h"
 
 static const char *const task_names[] = {
 	[INFER_TASK_NETWORK] = "network",
