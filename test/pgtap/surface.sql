@@ -1,0 +1,66 @@
+-- The SQL surface: which objects there are, and the properties that each kind must have.
+BEGIN;
+SELECT no_plan();
+
+CREATE TEMP VIEW members AS
+	SELECT classid, objid FROM pg_depend
+	WHERE deptype = 'e' AND refclassid = 'pg_extension'::regclass
+		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'infer');
+CREATE TEMP VIEW functions AS
+	SELECT p.*, p.oid::regprocedure::text AS signature,
+		p.proname IN ('infer', 'try', 'predict', 'outputs', 'classify', 'probabilities', 'probability') AS verb
+	FROM pg_proc p JOIN members m ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid;
+
+SELECT is(
+	(SELECT string_agg(signature || ' ' || pg_get_function_result(oid), E'\n' ORDER BY signature) FROM functions WHERE verb),
+	$$infer(text,"any") jsonb
+infer.classify(text,"any") text
+infer.outputs(text,"any") double precision[]
+infer.predict(text,"any") double precision
+infer.probabilities(text,"any") jsonb
+infer.probability(text,text,"any") double precision
+infer.try(text,"any") jsonb$$, 'the verbs and what they return');
+SELECT bag_has(
+	'SELECT signature FROM functions',
+	$$VALUES ('infer.create_model(text,text,jsonb,bytea,text)'), ('infer.begin_upload()'), ('infer.upload(text,text,integer,bytea)'),
+		('infer.activate_model(text,integer)'), ('infer.drop_model(text)'), ('infer.drop_model(text,integer)'),
+		('infer.rename_model(text,text)'), ('infer.grant_model(text,text)'), ('infer.revoke_model(text,text)'),
+		('infer.load_model(text)'), ('infer.unload_model(text)'), ('infer.restart_engine()'), ('infer.reset_stats()')$$,
+	'the functions around them');
+SELECT bag_eq(
+	$$SELECT relname::text FROM pg_class WHERE relnamespace = 'infer'::regnamespace AND relkind = 'v'$$,
+	ARRAY['devices', 'loaded_models', 'model_versions', 'models', 'stats'], 'the views');
+
+-- A model can be replaced, and a verb's answer with it: never IMMUTABLE.
+SELECT is_empty('SELECT signature FROM functions WHERE provolatile = $$i$$', 'no function is immutable');
+SELECT is_empty('SELECT signature FROM functions WHERE verb AND (provolatile <> $$s$$ OR proparallel <> $$s$$)',
+	'verbs are STABLE and PARALLEL SAFE');
+SELECT is_empty('SELECT signature FROM functions WHERE verb AND (proisstrict OR provariadic = 0)',
+	'verbs see NULL and take any number of inputs');
+SELECT is_empty('SELECT signature FROM functions WHERE verb AND procost < 100', 'verbs cost more than an operator');
+SELECT is_empty('SELECT signature FROM functions WHERE NOT verb AND (provolatile <> $$v$$ OR proparallel <> $$u$$)',
+	'everything else is VOLATILE and stays out of parallel workers');
+SELECT is_empty('SELECT signature FROM functions WHERE prosecdef', 'no function borrows the rights of its owner');
+SELECT is_empty('SELECT signature FROM functions WHERE probin IS DISTINCT FROM $$$libdir/infer$$', 'all live in the library');
+SELECT is_empty('SELECT signature FROM functions WHERE obj_description(oid, $$pg_proc$$) IS NULL AND signature !~ $$read_$$',
+	'every function says what it does');
+SELECT is_empty($$SELECT signature FROM functions WHERE NOT verb AND proname IN ('restart_engine', 'reset_stats')
+	AND has_function_privilege('public', oid, 'EXECUTE')$$, 'what affects everybody is not for everybody');
+
+-- The catalogue.
+SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'infer'::regnamespace AND c.relkind = 'r'
+	AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)$$,
+	'each table has a primary key, as publications of all tables need');
+SELECT bag_eq(
+	$$SELECT c.relname::text FROM pg_extension e, unnest(e.extconfig) o JOIN pg_class c ON c.oid = o WHERE e.extname = 'infer'$$,
+	ARRAY['model_counter', 'model_version', 'model_file'], 'dumps carry the models');
+SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'infer'::regnamespace AND c.relkind = 'r'
+	AND has_table_privilege('public', c.oid, 'SELECT, INSERT, UPDATE, DELETE')$$, 'nobody else reads or writes the tables');
+SELECT ok(has_schema_privilege('public', 'infer', 'USAGE') AND NOT has_schema_privilege('public', 'infer', 'CREATE'),
+	'the schema is open to use and closed to creation');
+SELECT is((SELECT extversion FROM pg_extension WHERE extname = 'infer'),
+	(SELECT default_version FROM pg_available_extensions WHERE name = 'infer'), 'the version is the installed one');
+SELECT is((SELECT count(*)::int FROM pg_settings WHERE name LIKE 'infer.%' AND short_desc = ''), 0, 'every setting is described');
+
+SELECT finish();
+ROLLBACK;
