@@ -82,6 +82,15 @@ sub start_again
 	return $self;
 }
 
+# Start again as the child of a command that runs what follows it, an unshare(1) say.
+sub start_within
+{
+	my ($self, @command) = @_;
+
+	local $self->{within} = [@command];
+	return $self->start_again;
+}
+
 sub restart
 {
 	my ($self, %settings) = @_;
@@ -144,7 +153,7 @@ sub _run_script
 	my ($out, $err) = ('', '');
 
 	local $ENV{PGHOST};
-	IPC::Run::run([ "$top/script/server", $command, $self->{dir}, @arguments ],
+	IPC::Run::run([ @{ $self->{within} || [] }, "$top/script/server", $command, $self->{dir}, @arguments ],
 		'<', '/dev/null', '>', \$out, '2>', \$err);
 	my $status = $?;
 	Test::More::note($err) if $err ne '';
