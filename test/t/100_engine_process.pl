@@ -85,6 +85,8 @@ for my $signal (qw(TERM INT QUIT ABRT))
 	my $offset = $server->log_size;
 	my $old = $server->kill_engine($signal);
 	ok($server->wait_for_log(qr/infer: the engine ended with status [01]$/m, $offset), "SIG$signal: it ends with status 0 or 1");
+	# A process that has only just been started has no handlers yet.
+	$server->wait_for_log(qr/infer engine: version \S+ serves on/, $offset);
 	$server->wait_for_new_engine($old);
 }
 $engine = $server->engine_pid;
