@@ -36,6 +36,9 @@
 #define cpu_relax() ((void) 0)
 #endif
 
+#define SPIN_SLACK 10000			/* nsec beyond the prediction */
+#define SPIN_PAUSE_MIN 1000000		/* nsec without spinning after it was in vain; doubles */
+#define SPIN_PAUSE_MAX 100000000
 #define BUSY_NAP_MAX 50				/* ms */
 #define ROW_TEXT_BYTES 256			/* of the first few row errors, in the first guess of a reply */
 
@@ -83,17 +86,43 @@ usable_cores(void)
 }
 
 /*
- * Whether the result is expected within infer.spin_time, and a core is free to watch for
- * it: the engine has one for each request, and ours comes on top of those that are there.
+ * Spinning in vain says that no core is free, whatever the counts say: then none is spent
+ * for a while.
  */
-static bool
-worth_spinning(const InferCall *call)
+static struct
+{
+	uint64		pause;				/* nsec; 0: the last time was not in vain */
+	uint64		not_before;			/* nsec */
+}			spin_history;
+
+/*
+ * How long to watch for the result, in nsec: not if the engine must be woken, nor if the
+ * result is not expected within infer.spin_time, nor without a free core: the engine has
+ * one for each request, and ours comes on top of those that are there.
+ */
+static uint64
+spin_nsec(const InferCall *call, bool awake)
 {
 	uint64		spin = (uint64) infer_spin_time * 1000;
+	uint64		predicted = prediction_of(call->model->key)->nsec;
 
-	return spin > 0 &&
-		(int) infer_load_acquire32(&connection.page->requests) + 1 < usable_cores() &&
-		prediction_of(call->model->key)->nsec <= spin;
+	if (!awake || predicted > spin ||
+		(int) infer_load_acquire32(&connection.page->requests) + 1 >= usable_cores() ||
+		(spin_history.pause > 0 && clock_nsec() < spin_history.not_before))
+		return 0;
+	return predicted == 0 ? spin : Min(spin, 2 * predicted + SPIN_SLACK);
+}
+
+static void
+spin_learn(bool in_vain)
+{
+	if (!in_vain)
+	{
+		spin_history.pause = 0;
+		return;
+	}
+	spin_history.pause = Min(Max(2 * spin_history.pause, SPIN_PAUSE_MIN), SPIN_PAUSE_MAX);
+	spin_history.not_before = clock_nsec() + spin_history.pause;
 }
 
 /* ---- beginning ---- */
@@ -325,16 +354,18 @@ static void
 publish(InferCall *call)
 {
 	Region	   *region = call->region;
+	bool		awake;
 
 	write_request(call);
 	call->stops = *(volatile uint64 *) &infer_shared->engine_stops;
-	call->spin = worth_spinning(call);
 	call->sent = true;
 	region->seq++;
 	infer_store_release64(&region->head->submit_seq, region->seq);
 	infer_fence();
-	if (infer_load_acquire32(&connection.page->awake) == 0)
+	awake = infer_load_acquire32(&connection.page->awake) != 0;
+	if (!awake)
 		connection_post(INFER_FRAME_SUBMIT, region->slot, (uint32) region->seq, NULL, 0);
+	call->spin = spin_nsec(call, awake);
 }
 
 /* Whether a refusal by the engine is waited out; single calls are told at once. */
@@ -419,18 +450,16 @@ infer_client_submit(InferCall *call, uint32 outputs_wanted)
 static bool
 spin_for_result(const InferCall *call)
 {
-	uint64		end = clock_nsec() + (uint64) infer_spin_time * 1000;
+	uint64		end = clock_nsec() + call->spin;
+	bool		done;
 
 	do
 	{
-		for (int i = 0; i < 16; i++)
-		{
-			if (region_is_done(call->region))
-				return true;
+		for (int i = 0; i < 16 && !(done = region_is_done(call->region)); i++)
 			cpu_relax();
-		}
-	} while (!InterruptPending && clock_nsec() < end);
-	return false;
+	} while (!done && !InterruptPending && clock_nsec() < end);
+	spin_learn(!done);
+	return done;
 }
 
 static enum SleepEnd
@@ -439,7 +468,7 @@ wait_for_result(InferCall *call)
 	Region	   *region = call->region;
 	enum SleepEnd end = SLEEP_WOKEN;
 
-	if (call->spin && spin_for_result(call))
+	if (call->spin > 0 && spin_for_result(call))
 		return SLEEP_WOKEN;
 	for (;;)
 	{

@@ -150,7 +150,7 @@ struct InferCall
 	bool		sent;				/* a request is in the region */
 	bool		marked;
 	bool		finished;
-	bool		spin;
+	uint64		spin;				/* nsec to watch for the result; 0: sleep at once */
 	int			deaths;				/* of engines, marked, that named no row */
 	int			farewells;			/* connections that the engine closed with a reason */
 	uint64		stops;				/* ordered ends of engines when it was sent */
