@@ -18,6 +18,7 @@ SELECT @extschema@.infer_check_install('@extschema@');
 DROP FUNCTION @extschema@.infer_check_install(text);
 
 CREATE SCHEMA infer;
+COMMENT ON SCHEMA infer IS 'functions and views of extension infer';
 GRANT USAGE ON SCHEMA infer TO PUBLIC;
 
 /* ---- the catalogue ---- */
@@ -37,6 +38,7 @@ CREATE TABLE infer.model_counter
 	model_id	uuid PRIMARY KEY,
 	last_version int NOT NULL
 );
+COMMENT ON TABLE infer.model_counter IS 'the last version number that each model gave out';
 
 CREATE TABLE infer.model_version
 (
@@ -53,6 +55,7 @@ CREATE TABLE infer.model_version
 	created		timestamptz NOT NULL,
 	PRIMARY KEY (model_id, version)
 );
+COMMENT ON TABLE infer.model_version IS 'versions of models: read infer.model_versions instead';
 
 /* Files belong to a digest, so equal versions share them. */
 CREATE TABLE infer.model_file
@@ -64,6 +67,7 @@ CREATE TABLE infer.model_file
 	PRIMARY KEY (digest, name, chunk)
 );
 ALTER TABLE infer.model_file ALTER COLUMN data SET STORAGE EXTERNAL;
+COMMENT ON TABLE infer.model_file IS 'files of models, by their digest';
 
 /* What a client has sent and create_model has not taken yet; not part of a dump. */
 CREATE TABLE infer.model_upload
@@ -72,6 +76,7 @@ CREATE TABLE infer.model_upload
 	owner		oid NOT NULL,
 	created		timestamptz NOT NULL
 );
+COMMENT ON TABLE infer.model_upload IS 'uploads that create_model has not taken yet';
 
 CREATE TABLE infer.model_upload_part
 (
@@ -83,6 +88,7 @@ CREATE TABLE infer.model_upload_part
 	PRIMARY KEY (id, file, part, chunk)
 );
 ALTER TABLE infer.model_upload_part ALTER COLUMN data SET STORAGE EXTERNAL;
+COMMENT ON TABLE infer.model_upload_part IS 'parts of uploads';
 
 SELECT pg_extension_config_dump('infer.model_counter', '');
 SELECT pg_extension_config_dump('infer.model_version', '');
@@ -196,31 +202,31 @@ GRANT SELECT ON infer.model_versions, infer.models TO PUBLIC;
  * STABLE, never IMMUTABLE: a model can be replaced.  Called on NULL: one NULL input gives
  * NULL, a NULL among several is a missing value.
  */
-CREATE FUNCTION @extschema@.infer(model text, VARIADIC "any") RETURNS jsonb
+CREATE FUNCTION @extschema@.infer(model text, VARIADIC input "any") RETURNS jsonb
 	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer';
 COMMENT ON FUNCTION @extschema@.infer(text, VARIADIC "any") IS 'whatever the model returns for the input';
 
-CREATE FUNCTION infer.try(model text, VARIADIC "any") RETURNS jsonb
+CREATE FUNCTION infer.try(model text, VARIADIC input "any") RETURNS jsonb
 	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer_try';
 COMMENT ON FUNCTION infer.try(text, VARIADIC "any") IS 'like infer(), but NULL instead of an error of this row or of a lost, late or full engine';
 
-CREATE FUNCTION infer.predict(model text, VARIADIC "any") RETURNS double precision
+CREATE FUNCTION infer.predict(model text, VARIADIC input "any") RETURNS double precision
 	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer_predict';
 COMMENT ON FUNCTION infer.predict(text, VARIADIC "any") IS 'the one number that a regression or a network with one output returns';
 
-CREATE FUNCTION infer.outputs(model text, VARIADIC "any") RETURNS double precision[]
+CREATE FUNCTION infer.outputs(model text, VARIADIC input "any") RETURNS double precision[]
 	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer_outputs';
 COMMENT ON FUNCTION infer.outputs(text, VARIADIC "any") IS 'the numbers that a model returns';
 
-CREATE FUNCTION infer.classify(model text, VARIADIC "any") RETURNS text
+CREATE FUNCTION infer.classify(model text, VARIADIC input "any") RETURNS text
 	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer_classify';
 COMMENT ON FUNCTION infer.classify(text, VARIADIC "any") IS 'the label that a classifier chooses';
 
-CREATE FUNCTION infer.probabilities(model text, VARIADIC "any") RETURNS jsonb
+CREATE FUNCTION infer.probabilities(model text, VARIADIC input "any") RETURNS jsonb
 	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer_probabilities';
 COMMENT ON FUNCTION infer.probabilities(text, VARIADIC "any") IS 'the probability of each class';
 
-CREATE FUNCTION infer.probability(model text, class text, VARIADIC "any") RETURNS double precision
+CREATE FUNCTION infer.probability(model text, class text, VARIADIC input "any") RETURNS double precision
 	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer_probability';
 COMMENT ON FUNCTION infer.probability(text, text, VARIADIC "any") IS 'the probability of one class';
 

@@ -42,8 +42,13 @@ SELECT is_empty('SELECT signature FROM functions WHERE NOT verb AND (provolatile
 	'everything else is VOLATILE and stays out of parallel workers');
 SELECT is_empty('SELECT signature FROM functions WHERE prosecdef', 'no function borrows the rights of its owner');
 SELECT is_empty('SELECT signature FROM functions WHERE probin IS DISTINCT FROM $$$libdir/infer$$', 'all live in the library');
-SELECT is_empty('SELECT signature FROM functions WHERE obj_description(oid, $$pg_proc$$) IS NULL AND signature !~ $$read_$$',
+SELECT is_empty('SELECT signature FROM functions WHERE obj_description(oid, $$pg_proc$$) IS NULL',
 	'every function says what it does');
+SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'infer'::regnamespace AND c.relkind IN ('r', 'v')
+	AND obj_description(c.oid, 'pg_class') IS NULL$$, 'so does every table and view');
+SELECT ok(obj_description('infer'::regnamespace, 'pg_namespace') IS NOT NULL, 'and the schema');
+SELECT is_empty($$SELECT signature FROM functions WHERE verb
+	AND pg_get_function_arguments(oid) !~ '^model text, (class text, )?VARIADIC input "any"$'$$, 'every argument of a verb has a name');
 SELECT is_empty($$SELECT signature FROM functions WHERE NOT verb AND proname IN ('restart_engine', 'reset_stats')
 	AND has_function_privilege('public', oid, 'EXECUTE')$$, 'what affects everybody is not for everybody');
 
