@@ -28,6 +28,19 @@ die()
 	exit 1
 }
 
+# What the script's head says, for --help: its comment up to the first line of code.
+print_help()
+{
+	awk 'NR > 1 && !/^#/ { exit } NR > 1 { sub(/^# ?/, ""); print }' "$0" | expand -t 4
+}
+
+# usage LINE: what was typed is no use of this script.
+usage_error()
+{
+	printf 'usage: %s\nTry "script/%s --help" for more.\n' "$1" "$(basename "$0")" >&2
+	exit 2
+}
+
 # The release's own server is the newest one that can build extensions.
 default_major()
 {

@@ -43,7 +43,7 @@ test_settings(void)
 		   set(&s, "engine_timeout=5000", false, &status) && s.engine_timeout == 5000000 &&
 		   set(&s, "batch_delay=30", false, &status) && s.batch_delay == 30, "plain numbers are in the server's units");
 	tap_ok(set(&s, "memory=2GB", false, &status) && s.memory == 2ull << 30 &&
-		   set(&s, "slice=2ms", false, &status) && s.slice == 2000, "units may be written");
+		   set(&s, "batch_delay=2ms", false, &status) && s.batch_delay == 2000, "units may be written");
 	tap_ok(!set(&s, "speed=3", false, &status) && strstr(status.message, "\"speed\"") != NULL, "an unknown setting is named");
 	tap_ok(!set(&s, "batch_rows=0", false, &status) && strstr(status.message, "\"batch_rows\"") != NULL &&
 		   strstr(status.detail, "65536") != NULL && s.batch_rows == 256, "a value out of range is refused with the range");

@@ -97,7 +97,7 @@ print_node(const struct graph_model *m, const struct onnx_node *node, int32_t ho
 	char		label[512];
 	bool		any = false, removed = false;
 
-	printf("  %s: ", graph_node_label(graph, (int32_t) node->index, label, sizeof(label)));
+	printf("  %s:", graph_node_label(graph, (int32_t) node->index, label, sizeof(label)));
 	for (; *next < graph->ops_count && graph->ops[*next].device.node <= (int32_t) node->index; (*next)++)
 	{
 		const struct graph_op *op = &graph->ops[*next];
@@ -111,9 +111,9 @@ print_node(const struct graph_model *m, const struct onnx_node *node, int32_t ho
 		print_op(m, op);
 	}
 	if (host >= 0)
-		printf("%sfused into %s\n", any ? "      " : "", graph_node_label(graph, host, label, sizeof(label)));
+		printf("%sfused into %s\n", any ? "      " : " ", graph_node_label(graph, host, label, sizeof(label)));
 	else if (!any)
-		printf("%s\n", removed ? "not needed" : outputs_constant(graph, node) ? "constant, computed at load" :
+		printf(" %s\n", removed ? "not needed" : outputs_constant(graph, node) ? "constant, computed at load" :
 			   "a view of its input");
 }
 

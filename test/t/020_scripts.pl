@@ -1,0 +1,54 @@
+# Every script says what it does and how it is called, without doing it.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+
+use InferServer;
+use IPC::Run;
+use Test::More;
+
+# run(COMMAND ...) → (status, standard output, standard error)
+sub run
+{
+	my ($out, $err) = ('', '');
+
+	IPC::Run::run([@_], '<', '/dev/null', '>', \$out, '2>', \$err);
+	return ($? >> 8, $out, $err);
+}
+
+for my $script (grep { -f } glob "$InferServer::top/script/*")
+{
+	my ($name) = $script =~ m{([^/]+)$};
+
+	for my $option ('--help', '-h')
+	{
+		my ($status, $out, $err) = run($script, $option);
+
+		is("$status $err", '0 ', "script/$name $option succeeds quietly");
+		like($out, qr{script/$name\b}, "script/$name $option says how to call it");
+	}
+	my ($status, $out, $err) = run($script, '--no-such-option');
+
+	is($status, 2, "script/$name refuses what it does not know");
+	is($out, '', '... on standard error');
+	like($err, qr{^usage: script/$name\b}, '... with its usage');
+}
+
+my $engine = ($ENV{INFER_BUILD} || "$InferServer::top/build") . '/engine/infer-engine';
+my ($status, $out, $err) = run($engine, '--help');
+
+is("$status $err", '0 ', 'infer-engine --help succeeds quietly');
+my ($settings) = $out =~ /^Settings.*?\n(.*?)\n\n/ms;
+my $documented = do { local (@ARGV, $/) = "$InferServer::top/docs/settings.md"; <> };
+for my $setting ($settings =~ /^  (\w+)/mg)
+{
+	like($documented, qr/`infer\.$setting`/, "the engine's setting $setting is documented");
+}
+is((run($engine))[0], 2, 'infer-engine alone is refused');
+($status, $out) = run($engine, 'check', "$InferServer::top/examples/wine/model.onnx");
+is($status, 0, 'infer-engine check takes a model');
+unlike($out, qr/ $/m, '... and its lines end where they end');
+
+done_testing();
