@@ -8,7 +8,7 @@
  *	resolved	an InferModel: name → id, version, digest, signature, checked against the
  *				caller's privileges; lives in the memory context it was asked for in
  *
- * Rules (postgres-notes.md, "Names, versions, privileges")
+ * Rules
  *	- Resolve once per node or per FmgrInfo and snapshot, never per call; never by SPI.
  *	- Privileges are checked at each execution, not at planning.
  *	- The backend-wide cache behind infer_model_resolve is flushed by a relcache callback on

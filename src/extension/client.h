@@ -12,7 +12,7 @@
  *	flight (each takes a region).  begin and filling need no engine; submit connects;
  *	every failure of the engine's is told by wait.  wait handles, without its caller knowing:
  *	the model that must be loaded or materialised first, a reply that did not fit, an
- *	engine that died (sent again, marked or not, by the rules of DESIGN.md), a restart.
+ *	engine that died (sent again, marked or not, as docs/architecture.md says), a restart.
  *
  * Invariants
  *	- A call hangs on a reset callback of the memory context it was begun in: cancel, error

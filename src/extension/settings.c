@@ -100,7 +100,7 @@ define_engine_settings(void)
 							PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable("infer.nice",
 							"Sets how much the engine gives way to other processes.",
-							"As nice(1) counts: 0 not at all, 19 always.",
+							"As nice(1) counts: 0 not at all, 19 as much as can be.",
 							&infer_nice,
 							0, 0, 19,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
@@ -155,8 +155,8 @@ define_session_settings(void)
 							 INFER_ON_ERROR_ERROR, on_error_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("infer.request_class",
-							 "Sets who gives way to whom in the engine.",
-							 "auto: single calls are interactive, batches are statements.",
+							 "Sets which calls are refused and which wait when the engine is full.",
+							 "Interactive calls (auto: single ones) are refused; statements and jobs wait.",
 							 &infer_request_class,
 							 INFER_REQUEST_AUTO, request_class_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);

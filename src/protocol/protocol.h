@@ -284,7 +284,7 @@ enum infer_engine_state
 
 /* ---- regions ---- */
 
-enum infer_class					/* who gives way to whom; DESIGN's scheduler */
+enum infer_class					/* who is refused, and who waits */
 {
 	INFER_CLASS_INTERACTIVE = 0,
 	INFER_CLASS_STATEMENT = 1,

@@ -356,7 +356,8 @@ report_row(struct model_request *request, uint32_t row, uint32_t error, const ch
 		return;
 	}
 	snprintf(text, sizeof(text), "the model's output \"%s\" is not finite", message);
-	model_row_error(request, row, error, text, "It is NaN or infinite for this row.", NULL);
+	model_row_error(request, row, error, text, "It is NaN or infinite for this row.",
+					"Look at the row's inputs for NaN, infinity, or numbers beyond what the model was made for.");
 }
 
 static void

@@ -176,7 +176,9 @@ check_count(const char *option, uint32 given, int64 expected)
 	if (expected >= 0 && (int64) given != expected)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("option \"%s\" must name " INT64_FORMAT " of the model, not %u", option, expected, given)));
+				 errmsg("option \"%s\" has %u name%s, but the model needs " INT64_FORMAT, option, given,
+						given == 1 ? "" : "s", expected),
+				 errhint("Name each of the model's %s once, in the model's order.", option)));
 }
 
 void

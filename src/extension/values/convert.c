@@ -27,6 +27,17 @@
 
 #define VALUE_SHOWN 50			/* characters of a value in a message */
 
+/* A value as a message shows it: a long one ends in "…". */
+static const char *
+shown(const char *value)
+{
+	int			length = strlen(value);
+
+	if (length <= VALUE_SHOWN)
+		return value;
+	return psprintf("%.*s…", pg_mbcliplen(value, length, VALUE_SHOWN), value);
+}
+
 static void
 out_of_range(ValueSink *sink, uint64 element, const char *value)
 {
@@ -34,7 +45,7 @@ out_of_range(ValueSink *sink, uint64 element, const char *value)
 
 	ereport(ERROR,
 			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-			 errmsg("value %.*s is out of range for %s of model \"%s\"", VALUE_SHOWN, value,
+			 errmsg("value %s is out of range for %s of model \"%s\"", shown(value),
 					value_where(binding, sink->input, element), binding->model->name),
 			 errdetail("The model takes it as %s.", infer_type_name(sink->type))));
 }
@@ -46,7 +57,7 @@ not_an_integer(ValueSink *sink, uint64 element, const char *value)
 
 	ereport(ERROR,
 			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-			 errmsg("value %.*s for %s of model \"%s\" is not an integer", VALUE_SHOWN, value,
+			 errmsg("value %s for %s of model \"%s\" is not an integer", shown(value),
 					value_where(binding, sink->input, element), binding->model->name),
 			 errdetail("The model takes it as %s.", infer_type_name(sink->type)),
 			 errhint("Round it to the integer that is meant.")));
