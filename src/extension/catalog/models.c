@@ -142,7 +142,7 @@ check_may_read(const char *path)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to read \"%s\" from the server", path),
 				 errdetail("Only roles with privileges of pg_read_server_files may give a path."),
-				 errhint("Send the model with data => … or with infer.begin_upload() and infer.upload().")));
+				 errhint("Send the model with data => ... or with infer.begin_upload() and infer.upload().")));
 }
 
 /* The one of path, data and upload that was given. */

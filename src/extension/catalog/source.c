@@ -137,9 +137,9 @@ path_failed(const char *doing, const char *path)
 			(errcode_for_file_access(),
 			 errmsg("could not %s \"%s\": %m", doing, path),
 			 why == ENOENT || why == ENOTDIR ?
-			 errhint("The path is one of the server's. Send a client's file with data => … or with infer.begin_upload() and infer.upload().") :
+			 errhint("The path is one of the server's. Send a client's file with data => ... or with infer.begin_upload() and infer.upload().") :
 			 why == EACCES || why == EPERM ?
-			 errhint("Let the user that the server runs as read it, or send the file with data => ….") : 0));
+			 errhint("Let the user that the server runs as read it, or send the file as the argument data.") : 0));
 }
 
 static char *

@@ -27,7 +27,7 @@
 
 #define VALUE_SHOWN 50			/* characters of a value in a message */
 
-/* A value as a message shows it: a long one ends in "…". */
+/* A value as a message shows it: a long one ends in "...". */
 static const char *
 shown(const char *value)
 {
@@ -35,7 +35,7 @@ shown(const char *value)
 
 	if (length <= VALUE_SHOWN)
 		return value;
-	return psprintf("%.*s…", pg_mbcliplen(value, length, VALUE_SHOWN), value);
+	return psprintf("%.*s...", pg_mbcliplen(value, length, VALUE_SHOWN), value);
 }
 
 static void

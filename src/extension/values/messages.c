@@ -53,7 +53,7 @@ static const char *
 count_hint(const InferBinding *binding, ValueHolder holder)
 {
 	if (holder == HOLDER_ROW)
-		return "Declare the features' names with infer.create_model(…, options => '{\"features\": [\"…\"]}'), then columns are matched by name.";
+		return "Declare the features' names with infer.create_model(..., options => '{\"features\": [\"...\"]}'), then columns are matched by name.";
 	if (binding->inputs_count > 1)
 		return psprintf("Give each feature once, in order, or one array for each of the %d inputs.",
 						binding->inputs_count);

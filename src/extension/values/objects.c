@@ -273,7 +273,7 @@ put_object(const InferBinding *binding, JsonbContainer *object)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the features of model \"%s\" have no names for an object's keys to match",
 						binding->model->name),
-				 errhint("Declare them with infer.create_model(…, options => '{\"features\": [\"…\"]}'), or give an array under the key \"%s\".",
+				 errhint("Declare them with infer.create_model(..., options => '{\"features\": [\"...\"]}'), or give an array under the key \"%s\".",
 						 binding->inputs[0].tensor->name)));
 	value_names_missing(binding, HOLDER_OBJECT, missing);
 }

@@ -82,14 +82,14 @@ wanted_label(const InferModel *model)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("model \"%s\" is not a classifier", model->name),
-				 errhint("If its output holds one score for each class, declare them with infer.create_model(…, options => '{\"classes\": [\"…\"]}').")));
+				 errhint("If its output holds one score for each class, declare them with infer.create_model(..., options => '{\"classes\": [\"...\"]}').")));
 	if (view.label >= 0)
 		return wanted_bit(view.label);
 	if (model->classes_count == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("the classes of model \"%s\" are not known", model->name),
-				 errhint("Declare them with infer.create_model(…, options => '{\"classes\": [\"…\"]}').")));
+				 errhint("Declare them with infer.create_model(..., options => '{\"classes\": [\"...\"]}').")));
 	return wanted_bit(view.scores);
 }
 
@@ -109,7 +109,7 @@ wanted_scores(const InferModel *model)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("the classes of model \"%s\" are not known", model->name),
-				 errhint("Declare them with infer.create_model(…, options => '{\"classes\": [\"…\"]}').")));
+				 errhint("Declare them with infer.create_model(..., options => '{\"classes\": [\"...\"]}').")));
 	return wanted_bit(view.scores);
 }
 

@@ -85,7 +85,7 @@ value_refusal_hint(const ValueType *type, bool wants_text)
 		case TIMETZOID:
 		case INTERVALOID:
 			return wants_text ? "Write the text that the model expects, for example with to_char()."
-				: "Give a number, for example extract(epoch from …).";
+				: "Give a number, for example extract(epoch from ...).";
 		case JSONOID:
 			return "Cast it to jsonb.";
 		default:
