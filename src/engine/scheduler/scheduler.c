@@ -316,7 +316,7 @@ scheduler_main(void *arg)
 			send_rings(&runner);
 			pthread_mutex_lock(&engine->lock);
 		}
-		if (next != BATCH_NOW)
+		else if (next != BATCH_NOW)	/* the lock was never free: no signal was missed */
 			wait_for_work(engine, next, wake);
 	}
 	return NULL;
