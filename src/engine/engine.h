@@ -190,6 +190,7 @@ struct engine
 	struct batch batch;				/* of whoever set running, like the slices */
 	struct model_slice slices[BATCH_SLICES_MAX];
 	uint64_t	busy_nsec;
+	uint32_t	batches_refused;	/* atomic: of which the device took nothing, since it last did */
 	uint64_t	batch_ends;			/* predicted, nsec */
 
 	struct entry *buckets[ENGINE_BUCKETS];

@@ -398,13 +398,16 @@ test_exit_while_hanging(void)
 	struct raw_client c;
 	uint8_t		key[INFER_KEY_BYTES];
 	float		sleeps = TOY_SLEEP + 60000;
+	float		x = 1;
 	int			status;
 
 	engine_folder(&e);
 	engine_start(&e, NULL);
 	raw_connect(&c, e.socket);
 	engine_load_toy(&e, &c, "plain", key);
-	raw_fill(raw_region(&c, 0, 1 << 16), key, &sleeps, 1);
+	raw_region(&c, 0, 1 << 16);
+	raw_call(&c, &c.regions[0], key, &x, 1);	/* a model that has run is run by the loop */
+	raw_fill(&c.regions[0], key, &sleeps, 1);
 	raw_submit(&c, &c.regions[0]);
 	while (!__atomic_load_n(&c.page->device_busy, __ATOMIC_ACQUIRE))
 		usleep(1000);
@@ -413,6 +416,68 @@ test_exit_while_hanging(void)
 	tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "SIGTERM ends it while a model hangs");
 	tap_ok(raw_receive(&c, RAW_TIMEOUT) == 0 && c.regions[0].map->run_state == INFER_RUN_RUNNING,
 		   "and the client learns of it, and that its request was running");
+	raw_close(&c);
+	engine_remove_folder(&e);
+}
+
+/* What a model does first, it does beside the loop: others are served. */
+static void
+test_first_run(void)
+{
+	struct raw_client c[2];
+	uint8_t		key[INFER_KEY_BYTES];
+	float		sleeps = TOY_SLEEP + 1000;
+	bool		busy;
+
+	raw_connect(&c[0], engine.socket);
+	engine_load_toy(&engine, &c[0], "plain, not yet run", key);
+	raw_fill(raw_region(&c[0], 0, 1 << 16), key, &sleeps, 1);
+	raw_submit(&c[0], &c[0].regions[0]);
+	while (!__atomic_load_n(&c[0].page->device_busy, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	raw_connect(&c[1], engine.socket);
+	busy = __atomic_load_n(&c[0].page->device_busy, __ATOMIC_ACQUIRE) != 0;
+	tap_ok(busy && infer_load_acquire64(&c[0].regions[0].map->done_seq) == 0,
+		   "a model that hangs in its first run does not hang the loop");
+	raw_wait(&c[0], &c[0].regions[0], RAW_TIMEOUT);
+	raw_close(&c[0]);
+	raw_close(&c[1]);
+}
+
+/* Whether calls calls of x, one after the other, all end with an error of their row. */
+static bool
+rows_fail(struct raw_client *c, const uint8_t *key, float x, int calls)
+{
+	bool		good = true;
+
+	for (int i = 0; i < calls; i++)
+		good = good && raw_call(c, &c->regions[0], key, &x, 1) &&
+			raw_row_status(&c->regions[0], 0) == INFER_ERROR_DEVICE;
+	return good;
+}
+
+static void
+test_refusing_device(void)
+{
+	struct engine_process e = {0};
+	struct raw_client c;
+	uint8_t		key[INFER_KEY_BYTES];
+	float		x = 1;
+	bool		good;
+	int			status;
+
+	engine_folder(&e);
+	engine_start(&e, NULL);
+	raw_connect(&c, e.socket);
+	engine_load_toy(&e, &c, "plain", key);
+	raw_region(&c, 0, 1 << 16);
+	good = rows_fail(&c, key, TOY_BATCH_ERROR, 15) && raw_call(&c, &c.regions[0], key, &x, 1) &&
+		rows_fail(&c, key, TOY_BATCH_ERROR, 15);
+	tap_ok(good && engine_lives(&e), "a device that fails now and then is kept");
+	good = rows_fail(&c, key, TOY_BATCH_ERROR, 1);
+	status = engine_wait(&e, RAW_TIMEOUT);
+	tap_ok(good && status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == 1,
+		   "one that answers nothing but errors ends the process, after the answers");
 	raw_close(&c);
 	engine_remove_folder(&e);
 }
@@ -539,6 +604,7 @@ main(int argc, char **argv)
 	test_many_connections(key);
 	test_killed_client(slow);
 	test_memory(key);
+	test_first_run();
 	test_lock();
 	engine_stop(&engine);
 	engine_remove_folder(&engine);
@@ -550,6 +616,7 @@ main(int argc, char **argv)
 	test_exit("SIGQUIT", SIGQUIT, 1);
 	test_exit("SIGABRT", SIGABRT, 1);
 	test_exit("the end of the control pipe", 0, 0);
+	test_refusing_device();
 	test_exit_while_hanging();
 	test_killing_row("a fault", TOY_SEGV, true, SIGSEGV);
 	test_killing_row("an abort", TOY_ABORT, false, 1);

@@ -27,6 +27,13 @@ extern void latency_record(struct latency *latency, uint32_t rows, uint64_t nsec
 /* nsec; prior_nsec is what the model itself predicts for these rows, 0 if nothing. */
 extern uint64_t latency_estimate(const struct latency *latency, uint32_t rows, uint64_t prior_nsec);
 
+/* Whether anything was measured. */
+static inline int
+latency_has_run(const struct latency *latency)
+{
+	return latency->n > 0;
+}
+
 /* Whether enough was measured for the prior to be of no use. */
 extern int	latency_is_known(const struct latency *latency, uint32_t rows);
 

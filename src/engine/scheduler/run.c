@@ -106,7 +106,7 @@ fail_row(const struct model_slice *slice, const struct status *status)
 					status->hint[0] != '\0' ? status->hint : NULL);
 }
 
-void
+enum run_result
 run_slices(struct engine *engine, struct entry *entry, const struct model_slice *slices,
 		   uint32_t slices_count)
 {
@@ -115,10 +115,11 @@ run_slices(struct engine *engine, struct entry *entry, const struct model_slice 
 	uint32_t	parts_count = 0;
 	uint32_t	rows = 0;
 	bool		evicted = false;
+	enum run_result result = RUN_REFUSED;
 	struct status status;
 
 	if (run_once(engine, entry, slices, slices_count, &status))
-		return;
+		return RUN_WHOLE;
 	for (uint32_t i = 0; i < slices_count; i++)
 		rows += slices[i].count;
 	log_status(LOG_DEBUG, "a batch failed and runs again in parts", &status);
@@ -127,7 +128,7 @@ run_slices(struct engine *engine, struct entry *entry, const struct model_slice 
 	if (rows == 1 && !evicted)
 	{
 		fail_row(&slices[0], &status);
-		return;
+		return status.error == INFER_ERROR_DEVICE ? RUN_REFUSED : RUN_PARTS;
 	}
 	if (evicted)
 		parts[parts_count++] = (struct part) {0, rows};
@@ -140,8 +141,11 @@ run_slices(struct engine *engine, struct entry *entry, const struct model_slice 
 	{
 		struct part part = parts[--parts_count];
 		uint32_t	count = cut(slices, slices_count, part, cut_slices);
+		bool		ran = run_once(engine, entry, cut_slices, count, &status);
 
-		if (run_once(engine, entry, cut_slices, count, &status))
+		if (ran || status.error != INFER_ERROR_DEVICE)
+			result = RUN_PARTS;		/* other errors are not the device's */
+		if (ran)
 			continue;
 		if (part.count == 1)
 			fail_row(&cut_slices[0], &status);
@@ -151,4 +155,5 @@ run_slices(struct engine *engine, struct entry *entry, const struct model_slice 
 			parts[parts_count++] = (struct part) {part.first, part.count / 2};
 		}
 	}
+	return result;
 }

@@ -8,13 +8,20 @@
 
 #include "../engine.h"
 
+enum run_result
+{
+	RUN_WHOLE,						/* the batch ran at once */
+	RUN_PARTS,						/* some of it did */
+	RUN_REFUSED						/* the device took no part of it */
+};
+
 /*
  * engine->running is the caller's, no lock is held.  If a batch fails, memory is made by
  * evicting idle models (once), and the batch is run in halves, down to single rows, whose
  * failure is theirs.  A lost device ends the process: calls in flight are sent again to
  * the next one.
  */
-extern void run_slices(struct engine *engine, struct entry *entry, const struct model_slice *slices,
-					   uint32_t slices_count);
+extern enum run_result run_slices(struct engine *engine, struct entry *entry,
+								  const struct model_slice *slices, uint32_t slices_count);
 
 #endif							/* ENGINE_SCHEDULER_RUN_H */

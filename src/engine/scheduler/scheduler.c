@@ -20,6 +20,8 @@
 #include "../server/region.h"
 #include "run.h"
 
+#define REFUSED_MAX		16			/* batches of which the device took nothing, in a row */
+
 static struct request *
 request_of(struct batch_request *batch_request)
 {
@@ -78,12 +80,17 @@ add_ring(struct runner *runner, struct ring ring)
 	runner->rings[runner->rings_count++] = ring;
 }
 
+/* Lock not held.  After the answers: a device that answers nothing but errors ends the process. */
 static void
-send_rings(struct runner *runner)
+send_rings(struct engine *engine, struct runner *runner)
 {
 	for (uint32_t i = 0; i < runner->rings_count; i++)
 		ring_send(&runner->rings[i]);
 	runner->rings_count = 0;
+	if (__atomic_load_n(&engine->batches_refused, __ATOMIC_RELAXED) < REFUSED_MAX)
+		return;
+	log_write(LOG_FATAL, "the device failed %d batches one after the other: it is given up", REFUSED_MAX);
+	process_exit(1);
 }
 
 static uint32_t
@@ -126,7 +133,7 @@ scheduler_expire(struct engine *engine, struct runner *runner, uint64_t now)
 	next = engine->policy.deadline_next;
 	scheduler_publish(engine, now);
 	pthread_mutex_unlock(&engine->lock);
-	send_rings(runner);
+	send_rings(engine, runner);
 	return next;
 }
 
@@ -186,20 +193,30 @@ count_failed(const struct batch_slice *slice, const struct request *request)
 	return failed;
 }
 
+/* Lock held: what the run teaches about model and device. */
+static void
+learn(struct engine *engine, struct entry *entry, enum run_result result, uint64_t elapsed)
+{
+	if (result == RUN_WHOLE)
+		latency_record(&entry->latency, engine->batch.rows, elapsed);
+	__atomic_store_n(&engine->batches_refused, result == RUN_REFUSED ? engine->batches_refused + 1 : 0,
+					 __ATOMIC_RELAXED);
+	entry->batches++;
+	entry->rows += engine->batch.rows;
+	entry->compute_nsec += elapsed;
+	engine->busy_nsec += elapsed;
+}
+
 /* Lock held. */
 static void
-end_batch(struct engine *engine, struct runner *runner, uint64_t began, uint64_t now)
+end_batch(struct engine *engine, struct runner *runner, enum run_result result, uint64_t began, uint64_t now)
 {
 	struct batch *batch = &engine->batch;
 	struct entry *entry = entry_of(batch->model);
 	uint64_t	elapsed = now - began;
 
-	latency_record(&entry->latency, batch->rows, elapsed);
+	learn(engine, entry, result, elapsed);
 	entry->bytes = entry->model->bytes;
-	entry->batches++;
-	entry->rows += batch->rows;
-	entry->compute_nsec += elapsed;
-	engine->busy_nsec += elapsed;
 	for (uint32_t i = 0; i < batch->slices_count; i++)
 	{
 		const struct batch_slice *slice = &batch->slices[i];
@@ -227,17 +244,22 @@ static void
 run_batch(struct engine *engine, struct runner *runner, uint64_t now)
 {
 	struct entry *entry = entry_of(engine->batch.model);
+	enum run_result result;
 
 	begin_batch(engine, now);
 	pthread_mutex_unlock(&engine->lock);
-	run_slices(engine, entry, engine->slices, engine->batch.slices_count);
+	result = run_slices(engine, entry, engine->slices, engine->batch.slices_count);
 	pthread_mutex_lock(&engine->lock);
-	end_batch(engine, runner, now, process_clock());
+	end_batch(engine, runner, result, now, process_clock());
 }
 
 /* ---- on the loop ---- */
 
-/* Lock held: whether the next batch is one for the loop. */
+/*
+ * Lock held: whether the next batch is one for the loop: predicted to be short, of a model
+ * that has run since it was loaded.  A model that hangs does so on the scheduler's thread,
+ * and the loop goes on serving.
+ */
 static bool
 is_small(struct engine *engine, uint64_t now, enum batch_next *next)
 {
@@ -249,7 +271,8 @@ is_small(struct engine *engine, uint64_t now, enum batch_next *next)
 	if (engine->running || engine->policy.requests == 0)
 		return false;
 	*next = batch_peek(&engine->policy, now, &queue, &rows, &wake);
-	return *next == BATCH_NOW && estimate(entry_of(queue), rows) < ENGINE_INLINE_NSEC;
+	return *next == BATCH_NOW && latency_has_run(&entry_of(queue)->latency) &&
+		estimate(entry_of(queue), rows) < ENGINE_INLINE_NSEC;
 }
 
 bool
@@ -272,7 +295,7 @@ scheduler_dispatch(struct engine *engine, struct runner *runner)
 	else if (next != BATCH_NOTHING)
 		pthread_cond_signal(&engine->work);
 	pthread_mutex_unlock(&engine->lock);
-	send_rings(runner);
+	send_rings(engine, runner);
 	return ran;
 }
 
@@ -313,7 +336,7 @@ scheduler_main(void *arg)
 		if (runner.rings_count > 0)
 		{
 			pthread_mutex_unlock(&engine->lock);
-			send_rings(&runner);
+			send_rings(engine, &runner);
 			pthread_mutex_lock(&engine->lock);
 		}
 		else if (next != BATCH_NOW)	/* the lock was never free: no signal was missed */
