@@ -203,6 +203,46 @@ test_tables(void)
 	fixture_close(&f);
 }
 
+/* Strings that are long only together are nobody's error: the batch is to be run in parts. */
+static void
+test_long_strings(void)
+{
+	enum
+	{
+		ROWS = 600					/* times FIXTURE_TEXTS bytes: more than one batch takes */
+	};
+	struct fixture f;
+	struct infer_span *spans;
+	uint64_t	before;
+	bool		good;
+
+	fixture_open(&f, "strings.onnx", NULL);
+	fixture_rows(&f, ROWS);
+	spans = (struct infer_span *) (f.region + f.columns[0].spans_offset);
+	for (int i = 0; i < ROWS; i++)
+		spans[i] = (struct infer_span) {0, FIXTURE_TEXTS};
+	tap_ok(!fixture_run(&f) && f.status.error != INFER_OK, "strings too long for a batch fail it as a whole");
+	good = fixture_layout(&f);
+	for (uint32_t first = 0; first < ROWS; first += ROWS / 4)
+		good = good && fixture_run_slice(&f, first, ROWS / 4);
+	for (uint32_t row = 0; row < ROWS; row++)
+		good = good && f.request.row_status[row] == INFER_OK;
+	tap_ok(good, "and no row of it");
+
+	for (int i = 0; i < ROWS; i++)
+		spans[i] = (struct infer_span) {0, i == 0 ? 40u << 20 : 1};
+	f.columns[0].data_bytes = 40u << 20;
+	f.request.region = f.region = realloc(f.region, 64u << 20);
+	f.request.region_bytes = 64u << 20;
+	f.request.reply = f.region + (48u << 20);
+	f.request.reply_bytes = 16u << 20;
+	before = f.model->bytes;
+	tap_ok(fixture_layout(&f) && !fixture_run_slice(&f, 0, 2) && fixture_run_slice(&f, 0, 1) &&
+		   fixture_run_slice(&f, 1, 1) && f.model->bytes <= before,
+		   "one row may have longer ones, alone, whose memory is not kept");
+	fixture_close(&f);
+}
+
 /* ---- signatures ---- */
 
 static void
@@ -382,6 +422,7 @@ main(void)
 	test_slices();
 	test_row_errors();
 	test_tables();
+	test_long_strings();
 	test_signatures();
 	test_fusion();
 	test_plan("branches.onnx");

@@ -11,7 +11,8 @@
  *	- A client may change its region at any time: each span and each byte is read once into
  *	  the buffers, and checked there.
  *	- After the first batch of a size, a batch allocates nothing.
- *	- An error of a row stays with the row.
+ *	- An error of a row stays with the row, and depends on nothing but the row: a bound that
+ *	  rows exceed only together fails the batch, which then is run in parts.
  */
 #include "graph_model.h"
 
@@ -22,7 +23,8 @@
 #include "../status.h"
 
 #define WAIT_USEC		(1000 * 1000)
-#define TEXTS_BYTES_MAX	(UINT64_C(1) << 30)		/* strings of one batch */
+#define TEXTS_BATCH_MAX	(UINT64_C(32) << 20)	/* bytes of strings: of several rows together, kept for the next batch */
+#define TEXTS_ROW_MAX	(UINT64_C(1) << 30)		/* of one row */
 
 /* ---- buffers ---- */
 
@@ -116,6 +118,12 @@ graph_buffers_grow(struct graph_model *m, uint32_t rows, struct status *status)
 	return true;
 }
 
+struct texts						/* of the batch that is gathered */
+{
+	uint64_t	used;				/* bytes in buffers.texts */
+	uint64_t	max;
+};
+
 /* Makes room for more bytes of strings behind used ones, which stay. */
 static bool
 texts_grow(struct graph_model *m, uint64_t wanted, struct status *status)
@@ -135,6 +143,18 @@ texts_grow(struct graph_model *m, uint64_t wanted, struct status *status)
 	m->buffers.texts = texts;
 	m->buffers.texts_space = space;
 	return true;
+}
+
+/* What a row of very long strings left behind. */
+static void
+texts_shrink(struct graph_model *m)
+{
+	if (m->buffers.texts_space <= TEXTS_BATCH_MAX)
+		return;
+	__atomic_fetch_sub(&m->model.bytes, m->buffers.texts_space, __ATOMIC_RELAXED);
+	free(m->buffers.texts);
+	m->buffers.texts = NULL;
+	m->buffers.texts_space = 0;
 }
 
 /* ---- checks ---- */
@@ -178,7 +198,7 @@ gather_bools(uint8_t *to, const uint8_t *from, uint64_t count)
  */
 static bool
 gather_strings(struct graph_model *m, const struct model_slice *slice, const struct infer_column *column,
-			   struct device_text *to, uint32_t row, uint64_t *used, struct status *status)
+			   struct device_text *to, uint32_t row, struct texts *texts, struct status *status)
 {
 	const struct model_request *request = slice->request;
 	const volatile struct infer_span *spans = (const volatile struct infer_span *)
@@ -190,28 +210,30 @@ gather_strings(struct graph_model *m, const struct model_slice *slice, const str
 		uint64_t	begin = spans[slice->first * column->width + i].begin;
 		uint64_t	length = spans[slice->first * column->width + i].length;
 
-		if (begin + length > column->data_bytes || length > TEXTS_BYTES_MAX - *used)
+		if (begin + length > column->data_bytes)
 		{
-			m->buffers.row_error[at] = begin + length > column->data_bytes ? INFER_ERROR_PROTOCOL : INFER_ERROR_MEMORY;
-			m->buffers.row_message[at] = begin + length > column->data_bytes ?
-				"a string lies outside its column" : "the strings of the batch are too long";
+			m->buffers.row_error[at] = INFER_ERROR_PROTOCOL;
+			m->buffers.row_message[at] = "a string lies outside its column";
 			length = 0;
 			begin = 0;
 		}
-		if (!texts_grow(m, *used + length, status))
+		if (length > texts->max - texts->used)
+			return status_set(status, INFER_ERROR_INPUT, "a row's strings are longer than %llu bytes",
+							  (unsigned long long) texts->max);
+		if (!texts_grow(m, texts->used + length, status))
 			return false;
 		if (length > 0)
-			memcpy(m->buffers.texts + *used, request->region + column->data_offset + begin, length);
-		to[i].data = (const char *) (uintptr_t) *used;
+			memcpy(m->buffers.texts + texts->used, request->region + column->data_offset + begin, length);
+		to[i].data = (const char *) (uintptr_t) texts->used;
 		to[i].length = length;
-		*used += length;
+		texts->used += length;
 	}
 	return true;
 }
 
 static bool
 gather_input(struct graph_model *m, uint32_t input, const struct model_slice *slices,
-			 uint32_t slices_count, uint64_t *texts_used, struct status *status)
+			 uint32_t slices_count, struct texts *texts, struct status *status)
 {
 	const struct graph_value *value = graph_value(&m->graph, m->graph.inputs[input].value);
 	size_t		size = device_type_bytes(value->type);
@@ -231,7 +253,7 @@ gather_input(struct graph_model *m, uint32_t input, const struct model_slice *sl
 
 		if (value->type == DEVICE_STRING)
 		{
-			if (!gather_strings(m, slice, column, (struct device_text *) to, row, texts_used, status))
+			if (!gather_strings(m, slice, column, (struct device_text *) to, row, texts, status))
 				return false;
 		}
 		else if (value->type == DEVICE_BOOL)
@@ -417,13 +439,12 @@ scatter(const struct graph_model *m, const struct model_slice *slices, uint32_t 
 	}
 }
 
-bool
-graph_model_run(struct model *model, struct device_queue *queue, const struct model_slice *slices,
-				uint32_t slices_count, struct status *status)
+static bool
+run_batch(struct graph_model *m, struct device_queue *queue, const struct model_slice *slices,
+		  uint32_t slices_count, struct status *status)
 {
-	struct graph_model *m = (struct graph_model *) model;
 	uint64_t	rows = 0;
-	uint64_t	texts_used = 0;
+	struct texts texts = {0};
 
 	for (uint32_t s = 0; s < slices_count; s++)
 	{
@@ -437,10 +458,11 @@ graph_model_run(struct model *model, struct device_queue *queue, const struct mo
 		return status_set(status, INFER_ERROR_INTERNAL, "a batch has too many rows");
 	if (!graph_buffers_grow(m, (uint32_t) rows, status))
 		return false;
+	texts.max = rows == 1 ? TEXTS_ROW_MAX : TEXTS_BATCH_MAX;
 	memset(m->buffers.row_error, 0, rows * sizeof(*m->buffers.row_error));
 	memset(m->buffers.row_message, 0, rows * sizeof(*m->buffers.row_message));
 	for (uint32_t i = 0; i < m->graph.inputs_count; i++)
-		if (!gather_input(m, i, slices, slices_count, &texts_used, status))
+		if (!gather_input(m, i, slices, slices_count, &texts, status))
 			return false;
 	strings_settle(m, (uint32_t) rows);
 	if (!compute(m, queue, (uint32_t) rows, status))
@@ -450,4 +472,15 @@ graph_model_run(struct model *model, struct device_queue *queue, const struct mo
 	scatter(m, slices, slices_count);
 	report_rows(m, slices, slices_count);
 	return true;
+}
+
+bool
+graph_model_run(struct model *model, struct device_queue *queue, const struct model_slice *slices,
+				uint32_t slices_count, struct status *status)
+{
+	struct graph_model *m = (struct graph_model *) model;
+	bool		fine = run_batch(m, queue, slices, slices_count, status);
+
+	texts_shrink(m);
+	return fine;
 }
