@@ -4,7 +4,8 @@
  *	  demand.  Including it replaces the engine's list of kinds.
  *
  * Files: one named "toy".  Contents, words anywhere in it: "slow" (predicted to take 10 ms,
- * so that the loop never runs it itself), "malformed", "unsupported", "large" (claims 1 MB),
+ * so that the loop never runs it itself), "malformed", "unsupported", "large" (claims 1 MB), "grows" (claims 1 MB when it
+ * has run),
  * "allocations" (y is how often the process has asked the heap for memory, where the test
  * counts that), "label" (a second output, a string that names the row's value), "calm" (does nothing but
  * double, whatever the value).
@@ -45,6 +46,7 @@ struct toy
 	bool		slow;
 	bool		calm;
 	bool		counts;
+	bool		grows;
 };
 
 static bool
@@ -85,6 +87,7 @@ toy_open(const struct model_files *files, const char *options, struct device *de
 	toy->model.batch_rows_max = 4096;
 	toy->slow = toy_has(file, "slow");
 	toy->calm = toy_has(file, "calm");
+	toy->grows = toy_has(file, "grows");
 	toy->counts = toy_has(file, "allocations");
 	toy->input = (struct infer_tensor) {.name = "x", .type = INFER_TYPE_F32};
 	toy->outputs[0] = (struct infer_tensor) {.name = "y", .type = INFER_TYPE_F32};
@@ -170,6 +173,8 @@ toy_run(struct model *model, struct device_queue *queue, const struct model_slic
 			toy_row(model, slices[i].request, row, x);
 		}
 	}
+	if (((struct toy *) model)->grows)
+		model->bytes = 1 << 20;
 	return true;
 }
 

@@ -165,6 +165,16 @@ registry_bytes(struct engine *engine, const struct entry *except)
 	return bytes;
 }
 
+void
+registry_keep_budget(struct engine *engine, const struct entry *keep)
+{
+	while (residency_excess(registry_bytes(engine, NULL), 0, engine->settings.memory) > 0)
+	{
+		if (!registry_evict_one(engine, keep))
+			return;
+	}
+}
+
 bool
 registry_evict_idle(struct engine *engine, const struct entry *keep)
 {

@@ -30,6 +30,9 @@ extern void registry_evict(struct engine *engine, struct entry *entry);
 /* Gives up the least recently used idle model but one; false: there is none. */
 extern bool registry_evict_one(struct engine *engine, const struct entry *keep);
 
+/* Gives up idle models, but not keep, until what is left fits into infer.memory, or none is left. */
+extern void registry_keep_budget(struct engine *engine, const struct entry *keep);
+
 /* Bytes held by all models but one. */
 extern uint64_t registry_bytes(struct engine *engine, const struct entry *except);
 

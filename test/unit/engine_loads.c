@@ -257,6 +257,7 @@ test_eviction(void)
 {
 	static const char *const settings[] = {"memory=2", NULL};	/* MB: two large toys */
 	static const char *const names[] = {"large 1", "large 2", "large 3"};
+	uint8_t		growing[INFER_KEY_BYTES];
 	struct engine_process small = {0};
 	struct raw_client c;
 	uint8_t		key[3][INFER_KEY_BYTES];
@@ -272,6 +273,23 @@ test_eviction(void)
 	tap_ok(engine_load_toy(&small, &c, names[2], key[2]) && model_stats(&c, key[0]).state == INFER_MODEL_LOADED &&
 		   model_stats(&c, key[1]).state == INFER_MODEL_EVICTED && model_stats(&c, key[2]).state == INFER_MODEL_LOADED,
 		   "over infer.memory the model that was used longest ago goes");
+
+	/* one large toy and a small one fit; the small one grows */
+	raw_unload(&c, key[0]);
+	raw_receive(&c, RAW_TIMEOUT);
+	engine_load_toy(&small, &c, "large 1", key[0]);
+	raw_unload(&c, key[2]);
+	raw_receive(&c, RAW_TIMEOUT);
+	engine_load_toy(&small, &c, "grows", growing);
+	tap_ok(model_stats(&c, key[0]).state == INFER_MODEL_LOADED && model_stats(&c, growing).state == INFER_MODEL_LOADED,
+		   "models that fit stay");
+	raw_call(&c, &c.regions[0], growing, &x, 1);
+	tap_ok(model_stats(&c, key[0]).state == INFER_MODEL_LOADED && model_stats(&c, growing).bytes == 1 << 20,
+		   "while one grows within infer.memory, too");
+	engine_load_toy(&small, &c, "grows, too", key[1]);
+	raw_call(&c, &c.regions[0], key[1], &x, 1);
+	tap_ok(model_stats(&c, key[0]).state == INFER_MODEL_EVICTED && model_stats(&c, growing).state == INFER_MODEL_LOADED &&
+		   model_stats(&c, key[1]).state == INFER_MODEL_LOADED, "but not beyond it");
 	raw_close(&c);
 	engine_stop(&small);
 	engine_remove_folder(&small);

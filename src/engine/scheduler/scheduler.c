@@ -216,7 +216,11 @@ end_batch(struct engine *engine, struct runner *runner, enum run_result result, 
 	uint64_t	elapsed = now - began;
 
 	learn(engine, entry, result, elapsed);
-	entry->bytes = entry->model->bytes;
+	if (entry->bytes != entry->model->bytes)
+	{
+		entry->bytes = entry->model->bytes;
+		registry_keep_budget(engine, entry);	/* buffers grow with the batches */
+	}
 	for (uint32_t i = 0; i < batch->slices_count; i++)
 	{
 		const struct batch_slice *slice = &batch->slices[i];
