@@ -17,6 +17,7 @@
 #define ROWS		3
 #define REGION		(1u << 20)
 #define WIDTH_MAX	4096
+#define MEMORY		(256u << 20)	/* bytes of the device: a model that wants more is refused */
 
 static struct device *device;
 static struct device_queue *queue;
@@ -25,7 +26,7 @@ static uint8_t *region;
 int
 LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	struct device_options options = {.threads = 1};
+	struct device_options options = {.threads = 1, .memory = MEMORY};
 	struct status status = {0};
 
 	device = device_open("cpu", &options, &status);
