@@ -45,6 +45,7 @@
 
 #define ENGINE_BUCKETS		1024
 #define ENGINE_ENTRIES_MAX	8192
+#define ENGINE_LOADS_MAX	1024		/* that wait for the loader */
 #define ENGINE_INLINE_NSEC	200000	/* a batch predicted to be shorter runs on the loop */
 
 struct connection;
@@ -197,6 +198,7 @@ struct engine
 	uint32_t	entries_count;
 	struct load_job *load_first;
 	struct load_job **load_last;
+	uint32_t	loads_count;
 	struct close_job *close_first;
 
 	uint64_t	regions_bytes;		/* atomic: mapped payload */

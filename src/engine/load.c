@@ -7,7 +7,8 @@
  *	missing or damaged: NEED_FILES to the one that has waited longest, which is the writer
  *	now; the others go on waiting, and so do requests.  The writer's LOAD with WROTE starts
  *	the loader again.  A writer that dies, gives up (UNLOAD), or takes longer than
- *	WRITER_NSEC while others wait is followed by the next; two writers do no harm, since
+ *	load_writer_nsec while others wait is followed by the next, or, if only requests wait, by
+ *	who of them asks to load first; two writers do no harm, since
  *	files are renamed into place.
  *	A load that fails answers its error to all, and to everybody who asks later, until a
  *	LOAD with RETRY; want of memory is not remembered.
@@ -27,7 +28,7 @@
 #include "server/connection.h"
 #include "server/server.h"
 
-#define WRITER_NSEC		(30ull * 1000000000u)
+uint64_t	load_writer_nsec = 30ull * 1000000000u;
 
 /* ---- askers ---- */
 
@@ -150,7 +151,7 @@ load_next_writer(struct engine *engine, struct entry *entry)
 	{
 		entry->writer = asker->connection;
 		connection_ref(entry->writer);
-		entry->writer_until = process_clock() + WRITER_NSEC;
+		entry->writer_until = process_clock() + load_writer_nsec;
 		load_answer_need_files(asker);
 		return;
 	}
@@ -167,6 +168,26 @@ awaits_writer(const struct entry *entry)
 }
 
 /* ---- LOAD ---- */
+
+static void
+answer_busy(struct asker *asker, const char *message)
+{
+	struct status status;
+
+	status_clear(&status);
+	status_set(&status, INFER_ERROR_BUSY, "%s", message);
+	load_answer_error(asker, &status);
+}
+
+/* Whether the loader takes one more; otherwise the asker has its answer. */
+static bool
+loader_has_room(struct engine *engine, struct asker *asker)
+{
+	if (engine->loads_count < ENGINE_LOADS_MAX)
+		return true;
+	answer_busy(asker, "too many models wait to be loaded");
+	return false;
+}
 
 static bool
 start_job(struct engine *engine, struct entry *entry, struct load_job *job)
@@ -222,6 +243,8 @@ ask(struct engine *engine, struct entry *entry, struct load_job *job, struct ask
 			}
 			break;
 	}
+	if (!loader_has_room(engine, asker))
+		return false;
 	asker_append(&entry->askers, asker);
 	return start_job(engine, entry, job);
 }
@@ -245,10 +268,10 @@ parse_files(struct infer_reader *r, struct load_job *job)
 	job->names = calloc(job->files_count, sizeof(*job->names));
 	job->sizes = calloc(job->files_count, sizeof(*job->sizes));
 	job->fds = malloc(job->files_count * sizeof(*job->fds));
+	for (uint32_t i = 0; i < job->files_count && job->fds != NULL; i++)
+		job->fds[i] = -1;
 	if (job->names == NULL || job->sizes == NULL || job->fds == NULL)
 		return false;
-	for (uint32_t i = 0; i < job->files_count; i++)
-		job->fds[i] = -1;
 	for (uint32_t i = 0; i < job->files_count; i++)
 	{
 		uint32_t	length;
@@ -322,18 +345,15 @@ load_frame(struct connection *connection, uint64_t request, const uint8_t *paylo
 	pthread_mutex_lock(&engine->lock);
 	if ((job->flags & INFER_LOAD_CHECK) != 0)
 	{
-		job->asker = asker;
-		loader_push(engine, job);
-		job = NULL;
+		if (loader_has_room(engine, asker))
+		{
+			job->asker = asker;
+			loader_push(engine, job);
+			job = NULL;
+		}
 	}
 	else if ((entry = registry_find_or_add(engine, job->key)) == NULL)
-	{
-		struct status status;
-
-		status_clear(&status);
-		status_set(&status, INFER_ERROR_BUSY, "too many models are in use");
-		load_answer_error(asker, &status);
-	}
+		answer_busy(asker, "too many models are in use");
 	else if (ask(engine, entry, job, asker))
 		job = NULL;
 	pthread_mutex_unlock(&engine->lock);
@@ -424,7 +444,7 @@ tick_entry(struct engine *engine, struct entry *entry, void *arg)
 {
 	uint64_t	now = *(uint64_t *) arg;
 
-	if (awaits_writer(entry) && entry->askers != NULL && now >= entry->writer_until)
+	if (awaits_writer(entry) && now >= entry->writer_until && (entry->askers != NULL || entry->pending > 0))
 		load_next_writer(engine, entry);
 }
 

@@ -8,6 +8,9 @@
 
 #include "engine.h"
 
+/* How long a writer may take while others wait; tests have less patience. */
+extern uint64_t load_writer_nsec;
+
 /* Starts the loader's thread. */
 extern bool load_start(struct engine *engine, struct status *status);
 

@@ -66,6 +66,7 @@ loader_push(struct engine *engine, struct load_job *job)
 	job->next = NULL;
 	*engine->load_last = job;
 	engine->load_last = &job->next;
+	engine->loads_count++;
 	pthread_cond_signal(&engine->loads);
 }
 
@@ -361,6 +362,7 @@ loader_main(void *arg)
 		engine->load_first = job->next;
 		if (engine->load_first == NULL)
 			engine->load_last = &engine->load_first;
+		engine->loads_count--;
 		pthread_mutex_unlock(&engine->lock);
 		do_job(engine, job, &loaded);
 		close_descriptors(job);	/* the mappings stay */

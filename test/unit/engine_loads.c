@@ -3,6 +3,7 @@
  *	  Models coming and going: who is asked to write files, who waits, what fails and is
  *	  remembered, what is evicted.
  */
+#include "engine/load.h"
 #include "engine_process.h"
 #include "tap.h"
 
@@ -295,9 +296,69 @@ test_eviction(void)
 	engine_remove_folder(&small);
 }
 
+/* A writer that is alive and does not write; the engine's patience is short here. */
+static void
+test_dawdling_writer(void)
+{
+	struct engine_process hasty = {0};
+	struct raw_client c[2];
+	uint8_t		key[INFER_KEY_BYTES];
+	float		x = 1;
+	bool		good;
+
+	setenv("TEST_WRITER_MSEC", "10", 1);
+	engine_folder(&hasty);
+	engine_start(&hasty, NULL);
+	unsetenv("TEST_WRITER_MSEC");
+	raw_connect(&c[0], hasty.socket);
+	raw_connect(&c[1], hasty.socket);
+	raw_region(&c[1], 0, 1 << 16);
+	engine_toy(&hasty, "never written", false, key);
+	raw_load(&c[0], key, key, 0);
+	good = raw_receive(&c[0], RAW_TIMEOUT) == INFER_FRAME_ERROR && raw_error(&c[0]).error == INFER_ERROR_NEED_FILES;
+	good = good && raw_call(&c[1], &c[1].regions[0], key, &x, 1);
+	tap_ok(good && c[1].regions[0].map->reply.error == INFER_ERROR_NEED_LOAD, "a request does not wait for a writer for ever");
+	raw_load(&c[1], key, key, 0);
+	tap_ok(raw_receive(&c[1], RAW_TIMEOUT) == INFER_FRAME_ERROR && raw_error(&c[1]).error == INFER_ERROR_NEED_FILES,
+		   "and who sent it may write the files");
+	raw_close(&c[0]);
+	raw_close(&c[1]);
+	engine_stop(&hasty);
+	engine_remove_folder(&hasty);
+}
+
+/* Many clients that go on asking. */
+static void
+test_many_loads(void)
+{
+	static struct raw_client c[80];
+	struct engine_process e = {0};
+	uint8_t		key[INFER_KEY_BYTES];
+	int			busy = 0;
+
+	engine_folder(&e);
+	engine_start(&e, NULL);
+	engine_toy(&e, "slow to check", true, key);
+	for (int i = 0; i < 80; i++)
+	{
+		raw_connect(&c[i], e.socket);
+		for (int j = 0; j < 16; j++)
+			raw_load(&c[i], key, key, INFER_LOAD_CHECK);
+	}
+	for (int i = 79; i > 70; i--)
+		busy += raw_receive(&c[i], RAW_TIMEOUT) == INFER_FRAME_ERROR && raw_error(&c[i]).error == INFER_ERROR_BUSY;
+	tap_ok(busy == 9 && engine_lives(&e), "the loader's queue is bounded (%d)", busy);
+	for (int i = 0; i < 80; i++)
+		raw_close(&c[i]);
+	engine_stop(&e);
+	engine_remove_folder(&e);
+}
+
 int
 main(int argc, char **argv)
 {
+	if (getenv("TEST_WRITER_MSEC") != NULL)
+		load_writer_nsec = strtoull(getenv("TEST_WRITER_MSEC"), NULL, 10) * 1000000;
 	if (argc > 1 && strcmp(argv[1], "engine") == 0)
 		return engine_main(argc - 1, argv + 1);
 	engine_folder(&engine);
@@ -309,6 +370,8 @@ main(int argc, char **argv)
 	test_greedy();
 	test_unload();
 	test_eviction();
+	test_dawdling_writer();
+	test_many_loads();
 	tap_ok(engine_lives(&engine), "the engine lives");
 	engine_stop(&engine);
 	engine_remove_folder(&engine);
