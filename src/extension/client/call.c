@@ -426,11 +426,16 @@ send_call(InferCall *call)
 			publish(call);
 			return true;
 		}
-		if (call->region->refusal.error != INFER_ERROR_BUSY || !wait_while_busy(call, &nap))
+		if (call->region->refusal.error == INFER_ERROR_BUSY)
 		{
-			call->error = call->region->refusal;
-			return false;
+			/* not for memory that this session holds itself */
+			if (region_yield())
+				continue;
+			if (region_could_fit(call->region) && wait_while_busy(call, &nap))
+				continue;
 		}
+		call->error = call->region->refusal;
+		return false;
 	}
 }
 

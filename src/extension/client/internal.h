@@ -116,6 +116,12 @@ extern Region *region_take(InferCall *owner, uint64 size);
 extern void region_grow(Region *region, uint64 size, uint64 used);
 extern void region_release(Region *region, uint64 used);
 
+/* Give back all regions that no call needs; false: there were none. */
+extern bool region_yield(void);
+
+/* Whether the limit has room for this one beside those of this session's other calls. */
+extern bool region_could_fit(const Region *region);
+
 /* Open it on the present connection and wait until it is ready. */
 extern enum SleepEnd region_attach(Region *region, uint64 used, uint64 deadline);
 

@@ -10,13 +10,15 @@
  * Loop
  *	A call takes a free region that is large enough, or a new one, or has one grown; fills
  *	it; attaches it; releases it.  Regions are kept, prefaulted as they are, for the next
- *	call: first touch costs more than a small model.
+ *	call: first touch costs more than a small model.  At the end of its transaction a session
+ *	gives back what is large: it may rest for hours, and others would be refused meanwhile.
  *
  * Invariants
  *	- At most INFER_REGIONS_MAX per session; if all are abandoned or in use, the connection
  *	  is closed, which brings the abandoned ones back.
  *	- The memfd is sealed before it is sent: it cannot shrink under the engine.
  *	- The descriptor is closed once the engine has been sent it: a session at rest holds none.
+ *	- All sessions at rest together hold no more than half of infer.payload_limit.
  */
 #include "postgres.h"
 
@@ -26,6 +28,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "access/xact.h"
+#include "miscadmin.h"
 #include "storage/fd.h"
 
 #define SMALL_USES_MAX 64			/* releases without need of a large region, until it is dropped */
@@ -210,11 +214,84 @@ choose(uint64 size)
 	return fits ? fits : largest ? largest : empty;
 }
 
+/* ---- at rest ---- */
+
+/* Drop free regions until those that stay have no more than so many bytes; whether any was. */
+static bool
+drop_free(uint64 keep)
+{
+	bool		dropped = false;
+
+	for (int i = 0; i < INFER_REGIONS_MAX; i++)
+	{
+		Region	   *region = &regions[i];
+
+		if (!is_free(region))
+			continue;
+		if (region->size <= keep)
+			keep -= region->size;
+		else
+		{
+			drop(region);
+			dropped = true;
+		}
+	}
+	return dropped;
+}
+
+static void
+rest(void)
+{
+	uint64		share = (uint64) infer_payload_limit * 1024 / 2 / MaxBackends;
+
+	(void) drop_free(Min(share, LARGE_SIZE));
+}
+
+static void
+at_transaction_end(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			rest();
+			break;
+		default:
+			break;				/* parallel workers end with their regions */
+	}
+}
+
+bool
+region_yield(void)
+{
+	return drop_free(0);
+}
+
+bool
+region_could_fit(const Region *region)
+{
+	uint64		used = region->size;
+
+	for (int i = 0; i < INFER_REGIONS_MAX; i++)
+		if (&regions[i] != region && regions[i].owner != NULL && is_attached(&regions[i]))
+			used += regions[i].size;
+	return used <= (uint64) infer_payload_limit * 1024;
+}
+
+/* ---- taking ---- */
+
 Region *
 region_take(InferCall *owner, uint64 size)
 {
+	static bool registered = false;
 	Region	   *region;
 
+	if (!registered)
+	{
+		RegisterXactCallback(at_transaction_end, NULL);
+		registered = true;
+	}
 	size = round_size(size);
 	region = choose(size);
 	if (region == NULL && any_abandoned())
@@ -268,7 +345,10 @@ region_release(Region *region, uint64 used)
 		region->small_uses = 0;
 	if (!is_attached(region) && region->fd < 0)
 		unmap(region);
-	drop_unneeded();
+	if (IsTransactionState())
+		drop_unneeded();
+	else
+		rest();					/* calls of a transaction that aborted end after its callbacks */
 }
 
 /* ---- opening ---- */
