@@ -147,17 +147,24 @@ region_of(struct connection *connection, const struct infer_frame *frame)
 	return connection->regions[frame->slot];
 }
 
+/* With the lock, under which requests end: the last write to the mapping comes after in_flight. */
 static void
 handle_drop(struct connection *connection, struct region *region)
 {
-	if (__atomic_load_n(&region->request.in_flight, __ATOMIC_ACQUIRE))
+	struct engine *engine = connection->server->engine;
+	bool		in_flight;
+
+	pthread_mutex_lock(&engine->lock);
+	in_flight = region->request.in_flight;
+	pthread_mutex_unlock(&engine->lock);
+	if (in_flight)
 	{
 		connection_refuse(connection, INFER_ERROR_PROTOCOL, "a region was dropped while a request is in it", NULL);
 		return;
 	}
 	connection->regions[region->slot] = NULL;
 	region_forget(region);
-	region_free(connection->server->engine, region);
+	region_free(engine, region);
 }
 
 /* What is only about a region. */

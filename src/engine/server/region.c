@@ -6,7 +6,9 @@
  *	- Taking: submit_seq is read (acquire) before in_flight.  So whoever sees the number of
  *	  a request also sees that the one before it has been given back.
  *	- Giving back: the reply is written, in_flight is cleared, and only then is done_seq
- *	  published; a client cannot submit again before the loop would take it.
+ *	  published; a client cannot submit again before the loop would take it.  All of it
+ *	  happens under the engine's lock, so who finds in_flight cleared with the lock held may
+ *	  unmap the region.
  *
  * Invariants
  *	- A request's description is copied before it is looked at; the copies alone are used.
