@@ -6,8 +6,8 @@
  * Files: one named "toy".  Contents, words anywhere in it: "slow" (predicted to take 10 ms,
  * so that the loop never runs it itself), "malformed", "unsupported", "large" (claims 1 MB), "grows" (claims 1 MB when it
  * has run),
- * "allocations" (y is how often the process has asked the heap for memory, where the test
- * counts that), "label" (a second output, a string that names the row's value), "calm" (does nothing but
+ * "allocations" (y is how often the process has asked the heap for memory, where heap.h is
+ * included first), "label" (a second output, a string that names the row's value), "calm" (does nothing but
  * double, whatever the value).
  *
  * Values of x that do not double: see enum toy_value.
@@ -36,7 +36,11 @@ enum toy_value
 	TOY_SLEEP = 10000				/* 10000 + n: the batch takes n msec more */
 };
 
-static unsigned long toy_allocations;	/* atomic */
+#ifdef TEST_HEAP_H
+#define TOY_ALLOCATIONS() heap_allocations()
+#else
+#define TOY_ALLOCATIONS() 0
+#endif
 
 struct toy
 {
@@ -138,7 +142,7 @@ toy_row(struct model *model, struct model_request *request, uint32_t row, float 
 		model_row_error(request, row, INFER_ERROR_INPUT, "the toy does not like this row", NULL, NULL);
 	if (request->outputs[0].type != INFER_TYPE_NONE)
 		((float *) (region + request->outputs[0].data_offset))[row] = ((struct toy *) model)->counts ?
-			(float) __atomic_load_n(&toy_allocations, __ATOMIC_RELAXED) : 2 * x + 1;
+			(float) TOY_ALLOCATIONS() : 2 * x + 1;
 	if (model->signature.outputs_count > 1)
 	{
 		char		text[32];

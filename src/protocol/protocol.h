@@ -424,6 +424,17 @@ infer_fence(void)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
+/* In a loop that watches a word: let the other thread of the core, and the bus, alone. */
+static inline void
+infer_pause(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
 /*
  * The waker's half: publish the word, then learn whether the other side must be rung.
  */

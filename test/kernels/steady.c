@@ -2,56 +2,14 @@
  * steady.c
  *	  After warm-up a batch allocates nothing and faults on no page, on one thread and on two.
  *
- * The program's own malloc counts; page faults are the kernel's count for the process.  A
- * sanitizer stands where this malloc would, so under one nothing is counted.
+ * heap.h counts allocations; page faults are the kernel's count for the process.
  */
 #include <pthread.h>
 #include <sys/resource.h>
 
 #include "harness.h"
+#include "heap.h"
 #include "tap.h"
-
-static volatile uint64_t allocations;
-
-#ifdef __SANITIZE_ADDRESS__
-#define COUNTED false
-#else
-#define COUNTED true
-
-extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t count, size_t size);
-extern void *__libc_realloc(void *memory, size_t size);
-extern void *__libc_memalign(size_t align, size_t size);
-
-void *
-malloc(size_t size)
-{
-	__atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-	return __libc_malloc(size);
-}
-
-void *
-calloc(size_t count, size_t size)
-{
-	__atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-	return __libc_calloc(count, size);
-}
-
-void *
-realloc(void *memory, size_t size)
-{
-	__atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-	return __libc_realloc(memory, size);
-}
-
-int
-posix_memalign(void **memory, size_t align, size_t size)
-{
-	__atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-	*memory = __libc_memalign(align, size);
-	return *memory == NULL ? 12 : 0;
-}
-#endif
 
 /* A network: two products, softmax, argmax, a sum, a text. */
 #define INPUTS	300
@@ -167,7 +125,7 @@ steady(int threads)
 	batch.row_error = row_error;
 	for (int i = 0; i < 20; i++)
 		device->ops->enqueue(queue, program, 0, UINT32_MAX, &batch, bindings, arena, &status);
-	allocated = allocations;
+	allocated = heap_allocations();
 	faulted = faults();
 	for (int i = 0; i < 500; i++)
 	{
@@ -175,7 +133,7 @@ steady(int threads)
 		device->ops->wait(queue, device->ops->enqueue(queue, program, 0, UINT32_MAX, &batch, bindings, arena, &status),
 						  1000000, &status);
 	}
-	allocated = allocations - allocated;
+	allocated = heap_allocations() - allocated;
 	faulted = faults() - faulted;
 	tap_ok(allocated == 0, "%d threads: 500 batches allocate %llu times", threads, (unsigned long long) allocated);
 	tap_ok(faulted == 0, "%d threads: 500 batches fault on %llu pages", threads, (unsigned long long) faulted);
@@ -191,16 +149,16 @@ steady(int threads)
 int
 main(void)
 {
-	uint64_t	before = allocations;
+	uint64_t	before = heap_allocations();
 	void	   *volatile memory = malloc(1);
 
 	free(memory);
-	if (!COUNTED)
+	if (!HEAP_COUNTED)
 	{
 		tap_skip("allocations are counted", "not under a sanitizer");
 		return tap_done();
 	}
-	tap_ok(allocations == before + 1, "allocations are counted");
+	tap_ok(heap_allocations() == before + 1, "allocations are counted");
 	steady(1);
 	steady(2);
 	return tap_done();

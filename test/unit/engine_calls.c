@@ -3,38 +3,11 @@
  *	  Calls over the real socket: versions, batches, deadlines, cancellation, failures of rows
  *	  and batches, limits, counters.
  */
+#include "heap.h"
 #include "engine_process.h"
 #include "tap.h"
 
 static struct engine_process engine;
-
-/* Counts what the engine, which is this program, asks of the heap. */
-#ifndef __SANITIZE_ADDRESS__
-extern void *__libc_malloc(size_t bytes);
-extern void *__libc_calloc(size_t count, size_t bytes);
-extern void *__libc_realloc(void *memory, size_t bytes);
-
-void *
-malloc(size_t bytes)
-{
-	__atomic_fetch_add(&toy_allocations, 1, __ATOMIC_RELAXED);
-	return __libc_malloc(bytes);
-}
-
-void *
-calloc(size_t count, size_t bytes)
-{
-	__atomic_fetch_add(&toy_allocations, 1, __ATOMIC_RELAXED);
-	return __libc_calloc(count, bytes);
-}
-
-void *
-realloc(void *memory, size_t bytes)
-{
-	__atomic_fetch_add(&toy_allocations, 1, __ATOMIC_RELAXED);
-	return __libc_realloc(memory, bytes);
-}
-#endif
 
 /* On the loop's thread and on the scheduler's, with as many rows as ever, or fewer. */
 static void
@@ -47,7 +20,7 @@ test_allocations(const char *contents)
 	float		before;
 	bool		good;
 
-	if (getenv("INFER_SANITIZED") != NULL)
+	if (!HEAP_COUNTED)
 	{
 		tap_skip("calls allocate nothing", "a sanitizer has its own heap");
 		return;

@@ -21,11 +21,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../../protocol/protocol.h"
 #include "../status.h"
+#include "cpu.h"
 
 #define SPIN_NSEC		50000
 #define SPIN_PAUSES		64			/* between two looks at the clock */
@@ -64,25 +64,6 @@ futex(uint32_t *word, int operation, uint32_t value)
 	return syscall(SYS_futex, word, operation, value, NULL, NULL, 0);
 }
 
-static inline void
-pause_core(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
-static uint64_t
-now_nsec(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
-}
-
 /* Until *word is (equal) or is no longer (!equal) value, or the time is up; returns what it is. */
 static uint32_t
 spin(const uint32_t *word, uint32_t value, bool equal)
@@ -99,9 +80,9 @@ spin(const uint32_t *word, uint32_t value, bool equal)
 
 			if ((seen == value) == equal)
 				return seen;
-			pause_core();
+			infer_pause();
 		}
-		now = now_nsec();
+		now = cpu_now_nsec();
 		if (end == 0)
 			end = now + SPIN_NSEC;
 		else if (now > end)

@@ -15,16 +15,6 @@
 #define LOOKS_PER_POLL	8
 #define PAUSES_PER_LOOK	32
 
-static inline void
-pause_core(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
 void
 spin_arrived(struct spin *spin, uint64_t now)
 {
@@ -76,7 +66,7 @@ spin_watch(struct server *server)
 	for (int look = 1; server->now < until; look++)
 	{
 		for (int i = 0; i < PAUSES_PER_LOOK; i++)
-			pause_core();
+			infer_pause();
 		server->now = process_clock();
 		if (server_scan_hot(server))
 			return true;

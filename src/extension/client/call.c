@@ -28,14 +28,6 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#if defined(__x86_64__)
-#define cpu_relax() __builtin_ia32_pause()
-#elif defined(__aarch64__)
-#define cpu_relax() __asm__ volatile("yield")
-#else
-#define cpu_relax() ((void) 0)
-#endif
-
 #define SPIN_SLACK 10000			/* nsec beyond the prediction */
 #define SPIN_PAUSE_MIN 1000000		/* nsec without spinning after it was in vain; doubles */
 #define SPIN_PAUSE_MAX 100000000
@@ -461,7 +453,7 @@ spin_for_result(const InferCall *call)
 	do
 	{
 		for (int i = 0; i < 16 && !(done = region_is_done(call->region)); i++)
-			cpu_relax();
+			infer_pause();
 	} while (!done && !InterruptPending && clock_nsec() < end);
 	spin_learn(!done);
 	return done;
