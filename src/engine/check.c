@@ -66,7 +66,7 @@ print_model(struct model *model, const struct model_files *files)
 	print_texts("features", s->features, s->features_count);
 	printf("weights\t%llu bytes\nmemory\t%llu bytes\nbatch\t%u rows at most\nrows\t%s\n",
 		   (unsigned long long) s->bytes, (unsigned long long) model->bytes, model->batch_rows_max,
-		   (s->flags & INFER_SIGNATURE_ROW_BY_ROW) != 0 ? "one by one" : "together");
+		   (s->flags & INFER_SIGNATURE_ROW_BY_ROW) != 0 ? "one evaluation of the file's shape each" : "the first dimension of the inputs");
 	if (s->notes != NULL && s->notes[0] != '\0')
 		printf("notes\t%s\n", s->notes);
 	if (model->ops->describe != NULL)
