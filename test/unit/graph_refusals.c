@@ -20,6 +20,18 @@ test_refused(const char *name, uint32_t error, const char *part, const char *wha
 	fixture_close(&f);
 }
 
+/* Where to look for what there is. */
+static void
+test_missing_hint(void)
+{
+	struct fixture f;
+	bool		opened = fixture_open(&f, "unknown_operators.onnx", NULL);
+
+	tap_ok(!opened && strstr(f.status.hint, "docs/models.md") != NULL && strstr(f.status.hint, INFER_VERSION) != NULL,
+		   "the hint says where the operators of this version are listed");
+	fixture_close(&f);
+}
+
 static void
 test_fixtures(void)
 {
@@ -244,6 +256,7 @@ int
 main(void)
 {
 	test_fixtures();
+	test_missing_hint();
 	test_hostile();
 	test_damage("layer.onnx");
 	test_damage("typed.onnx");

@@ -102,6 +102,7 @@ check_operators(struct graph *graph)
 		status_detail(graph->status, "Further: %s, and %u more.", missing.text[1], missing.omitted);
 	else if (missing.used[1] > 0)
 		status_detail(graph->status, "Further: %s.", missing.text[1]);
+	status_hint(graph->status, "Use what docs/models.md lists for infer " INFER_VERSION ", or export to other operators.");
 	return false;
 }
 

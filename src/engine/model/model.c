@@ -65,7 +65,7 @@ model_open(const struct model_files *files, const char *options, struct device *
 	}
 	status_set(status, INFER_ERROR_UNSUPPORTED, "the model's files are of no format that is supported");
 	if (files->count > 0)
-		status_detail(status, "The first of %u files is \"%s\".", files->count, files->files[0].name);
+		status_detail(status, files->count == 1 ? "The file is \"%s\"." : "The first file is \"%s\".", files->files[0].name);
 	status_hint(status, "Export the model as ONNX.");
 	return NULL;
 }

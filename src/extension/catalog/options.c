@@ -209,7 +209,8 @@ infer_options_check(const InferOptions *options, const struct infer_signature *s
 		if (scores == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("option \"classes\" is for models with one output of scores, but this one has none")));
+					 errmsg("option \"classes\" is for models with one output of scores, but this one has none"),
+					 errhint("Leave the option out.")));
 		/* of two classes one number is enough: the second one's probability */
 		if (!(count == 2 && signature->classes_count == 0 && tensor_width(scores) == 1))
 			check_count("classes", count,

@@ -160,7 +160,8 @@ check_regular(int fd, const char *path, struct stat *st)
 	if (!S_ISREG(st->st_mode))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a regular file", path)));
+				 errmsg("\"%s\" is not a regular file", path),
+				 errhint("Give a model's file, or the folder that holds its files.")));
 }
 
 static void
@@ -230,7 +231,8 @@ check_link(const PathSource *source, const char *path)
 	if (!S_ISREG(st.st_mode))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("link \"%s\" does not lead to a regular file", path)));
+				 errmsg("link \"%s\" does not lead to a regular file", path),
+				 errhint("Put the file in its place, or remove the link.")));
 }
 
 /* Adds the files of a folder; prefix is its name below the root with a '/', or "". */
@@ -270,7 +272,8 @@ walk_folder(PathSource *source, const char *prefix, int depth)
 		else if (!S_ISREG(st.st_mode))
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-					 errmsg("\"%s\" is not a regular file", path)));
+					 errmsg("\"%s\" is not a regular file", path),
+					 errhint("Give a folder that holds only what the model needs.")));
 		infer_file_name_check(name);
 		infer_source_add(&source->base, name);
 	}
@@ -312,7 +315,8 @@ infer_source_path(const char *path)
 	if (source->base.files_count == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("folder \"%s\" holds no files", path)));
+				 errmsg("folder \"%s\" holds no files", path),
+				 errhint("Give a folder with the model's files; names that begin with a dot do not count.")));
 	infer_source_sort(&source->base);
 	return &source->base;
 }

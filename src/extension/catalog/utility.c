@@ -129,7 +129,8 @@ check_alter(AlterForeignServerStmt *stmt)
 	if (find_id(stmt->options) != NULL && is_model(stmt->servername))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("option \"%s\" of model \"%s\" cannot be changed", INFER_ID_OPTION, stmt->servername)));
+				 errmsg("option \"%s\" of model \"%s\" cannot be changed", INFER_ID_OPTION, stmt->servername),
+				 errhint("Change models with the functions of schema infer; rename, grant and drop work as for any server.")));
 }
 
 static void

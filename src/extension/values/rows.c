@@ -28,7 +28,8 @@ find_column(const RowPlan *plan, const char *name)
 		if (found >= 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_AMBIGUOUS_COLUMN),
-					 errmsg("the row has more than one column \"%s\"", name)));
+					 errmsg("the row has more than one column \"%s\"", name),
+					 errhint("Give all but one of them another name, with a column alias.")));
 		found = i;
 	}
 	return found;
