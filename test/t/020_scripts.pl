@@ -36,6 +36,8 @@ for my $script (grep { -f } glob "$InferServer::top/script/*")
 	like($err, qr{^usage: script/$name\b}, '... with its usage');
 }
 
+like((run("$InferServer::top/script/server", 'prefix', '--pg'))[2], qr/--pg wants a version/, 'an option without its value is named');
+
 my $engine = ($ENV{INFER_BUILD} || "$InferServer::top/build") . '/engine/infer-engine';
 my ($status, $out, $err) = run($engine, '--help');
 
