@@ -70,6 +70,63 @@ for my $i (1 .. 10)
 is($server->postmaster_start_time, $start_time, 'the postmaster is the same');
 unlike($server->log, qr/reinitializing/, 'the server did not restart');
 
+# ---- an engine that writes over the inputs as it dies ----
+
+# Through the memory of the session, which shares the region: the string's place, as the engine
+# might have left it.  Offsets as in protocol.h.
+sub region_of
+{
+	my ($pid) = @_;
+
+	open my $maps, '<', "/proc/$pid/maps" or return;
+	my ($line) = grep { m{memfd:infer-region} } <$maps>;
+	return defined $line && $line =~ /^([0-9a-f]+)-/ ? hex $1 : undef;
+}
+
+sub peek
+{
+	my ($mem, $at, $bytes) = @_;
+	my $got = '';
+
+	sysseek $mem, $at, 0;
+	sysread $mem, $got, $bytes;
+	return defined $got && length $got == $bytes ? $got : "\0" x $bytes;
+}
+
+sub is_running			# run_state is INFER_RUN_RUNNING, and running_row what is asked for
+{
+	my ($mem, $pid, $row) = @_;
+	my $region = region_of($pid) or return 0;
+
+	return peek($mem, $region + 136, 8) eq pack('VV', 2, $row);
+}
+
+SKIP:
+{
+	open my $fixture, '<:raw', "$InferServer::top/test/fixtures/values/echo_string.onnx" or die "echo_string.onnx: $!";
+	my $words = do { local $/; sql_bytes(<$fixture>) };
+	$server->restart('infer.device' => 'null:delay=2000');
+	$server->safe_psql("SELECT infer.create_model('words', data => $words)");
+	my $session = $server->background_psql();
+	my $pid = $session->backend_pid;
+	open my $mem, '+<:raw', "/proc/$pid/mem" or skip "no access to another process's memory", 4;
+	my $began = $server->postmaster_start_time;
+	my $engine = $server->engine_pid;
+
+	$session->send("SELECT infer('words', 'hello')");
+	ok(InferServer::wait_until(sub { is_running($mem, $pid, 0xffffffff) }), 'a call computes');
+	$server->kill_engine('KILL');
+	ok(InferServer::wait_until(sub { is_running($mem, $pid, 0) }), 'and again, alone');
+	my $region = region_of($pid);
+	my ($spans) = unpack 'Q<', peek($mem, $region + 4096 + 32, 8);
+	sysseek $mem, $region + $spans, 0;
+	syswrite $mem, pack('VV', 0x7fffffff, 0x7fffffff);
+	$server->kill_engine('KILL');
+	$session->wait;
+	is($session->sqlstate, 'IF004', 'the row fails');
+	is($server->postmaster_start_time, $began, 'and the server goes on');
+}
+
 # ---- a row that hangs the device ----
 
 $server->restart('infer.device' => 'null:hang_on=777', 'infer.engine_timeout' => '1s');

@@ -20,6 +20,22 @@
 
 #define DEATHS_WITHOUT_ROW 3		/* marked, but the engine named no row */
 
+/*
+ * The span's bytes, hashed.  What lies in the region may have been written over by the
+ * engine as it died: a span that leaves the inputs counts as empty.
+ */
+static uint64
+hash_span(const InferCall *call, const struct infer_column *column, const struct infer_span *at, uint64 hash)
+{
+	const unsigned char *data = (const unsigned char *) call->region->head + column->data_offset;
+	uint64		bytes = call->used - column->data_offset;
+	struct infer_span span = *at;
+
+	if (span.begin > bytes || span.length > bytes - span.begin)
+		span = (struct infer_span) {0};
+	return hash_bytes_extended(data + span.begin, span.length, hash);
+}
+
 /* A hash of the row's inputs: the same row sent again is no news to guilty_record. */
 static uint64
 hash_row(const InferCall *call, uint32 row)
@@ -36,8 +52,7 @@ hash_row(const InferCall *call, uint32 row)
 			const struct infer_span *spans = (const struct infer_span *) (base + column->spans_offset);
 
 			for (uint64 e = row * column->width; e < (row + 1) * column->width; e++)
-				hash = hash_bytes_extended((const unsigned char *) base + column->data_offset + spans[e].begin,
-										   spans[e].length, hash);
+				hash = hash_span(call, column, &spans[e], hash);
 		}
 		else
 		{
