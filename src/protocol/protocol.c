@@ -257,25 +257,6 @@ get_text(struct decoder *d, uint32_t max)
 	return copy;
 }
 
-/* Elements that rank dims have in one row (varying ones count as 1), or 0 if over the limit. */
-static int
-dims_check(const int64_t *dims, uint32_t rank)
-{
-	uint64_t	product = 1;
-
-	for (uint32_t d = 0; d < rank; d++)
-	{
-		if (dims[d] < -1)
-			return 0;
-		if (dims[d] <= 0)
-			continue;
-		if ((uint64_t) dims[d] > INFER_REGION_MAX / product)
-			return 0;
-		product *= (uint64_t) dims[d];
-	}
-	return 1;
-}
-
 static void
 get_tensor(struct decoder *d, struct infer_tensor *t)
 {
@@ -293,7 +274,7 @@ get_tensor(struct decoder *d, struct infer_tensor *t)
 	}
 	for (uint32_t i = 0; i < t->rank; i++)
 		t->dims[i] = (int64_t) infer_get_u64(d->r);
-	if (!dims_check(t->dims, t->rank))
+	if (infer_dims_check(t->dims, t->rank) != NULL)
 		d->r->failed = 1;
 }
 
@@ -385,6 +366,24 @@ infer_type_bytes(uint32_t type)
 		default:
 			return 0;
 	}
+}
+
+const char *
+infer_dims_check(const int64_t *dims, uint32_t rank)
+{
+	uint64_t	product = 1;		/* varying ones count as 1 */
+
+	for (uint32_t d = 0; d < rank; d++)
+	{
+		if (dims[d] < -1)
+			return "a dimension is negative";
+		if (dims[d] <= 0)
+			continue;
+		if ((uint64_t) dims[d] > INFER_REGION_MAX / product)
+			return "a row has more elements than a region can hold";
+		product *= (uint64_t) dims[d];
+	}
+	return NULL;
 }
 
 const char *

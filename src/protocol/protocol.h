@@ -550,6 +550,9 @@ extern int	infer_get_signature(struct infer_reader *r, struct infer_signature *o
 /* bytes of one element; 0 for strings and unknown types */
 extern size_t infer_type_bytes(uint32_t type);
 
+/* NULL if a tensor's dimensions (rank of them, -1 varies) multiply without overflow, else what is wrong */
+extern const char *infer_dims_check(const int64_t *dims, uint32_t rank);
+
 /* NULL if the header is acceptable, else what is wrong with it */
 extern const char *infer_frame_check(const struct infer_frame *frame);
 

@@ -11,6 +11,9 @@
  *
  * What is false, empty or zero is left out, but for task, kind, format, inputs, outputs
  * and their names, types and dims.
+ *
+ * Whoever restores a dump writes that table, and need not be a superuser: what is read is
+ * checked as if it came from the engine.
  */
 #include "postgres.h"
 
@@ -157,7 +160,7 @@ malformed(const char *what)
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("a row of infer.model_version has a malformed signature"),
-			 errdetail("Member \"%s\" is missing or of another kind.", what),
+			 errdetail("Member \"%s\" is missing, or not as it can be.", what),
 			 errhint("Create the version again with infer.create_model().")));
 }
 
@@ -277,6 +280,8 @@ read_tensor(JsonbContainer *object, struct infer_tensor *tensor)
 	dims = member_array(object, "dims", INFER_RANK_MAX, &tensor->rank);
 	for (uint32 i = 0; i < tensor->rank; i++)
 		tensor->dims[i] = number_value(getIthJsonbValueFromContainer(dims, i), "dims");
+	if (infer_dims_check(tensor->dims, tensor->rank) != NULL)
+		malformed("dims");
 }
 
 static struct infer_tensor *

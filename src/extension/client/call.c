@@ -513,6 +513,43 @@ read_error(const InferCall *call, uint64 offset, uint32 error, struct infer_erro
 	err->error = error;
 }
 
+static bool
+is_wanted(const InferCall *call, uint32 output)
+{
+	return call->outputs == 0 || (output < 32 && (call->outputs >> output & 1) != 0);
+}
+
+/* Elements of a row where every dimension is known, else INFER_WIDTH_VARIES. */
+static uint64
+tensor_width(const struct infer_tensor *tensor)
+{
+	uint64		width = 1;
+
+	for (uint32 d = 0; d < tensor->rank; d++)
+	{
+		if (tensor->dims[d] < 0)
+			return INFER_WIDTH_VARIES;
+		width *= tensor->dims[d];
+	}
+	return width;
+}
+
+/* NULL, or why a column of the reply is not what the catalogue says of that output. */
+static const char *
+result_fault(const InferCall *call, uint32 output, const struct infer_column *column)
+{
+	const struct infer_tensor *tensor = &call->model->signature.outputs[output];
+	uint64		width = tensor_width(tensor);
+
+	if (!is_wanted(call, output) && column->type == INFER_TYPE_NONE)
+		return NULL;
+	if (column->type != tensor->type)
+		return "an output is of another type than the model says";
+	if (width != INFER_WIDTH_VARIES && column->width != width)
+		return "an output has another number of elements than the model says";
+	return NULL;
+}
+
 /* Check a successful reply, and copy its columns. */
 static bool
 read_results(InferCall *call)
@@ -532,13 +569,12 @@ read_results(InferCall *call)
 	memcpy(call->results, address(call, call->reply.columns_offset), bytes);
 	for (uint32 i = 0; i < count; i++)
 	{
-		const struct infer_column *column = &call->results[i];
-		const char *wrong = infer_column_check(column, call->rows_sent, call->region->size);
+		const char *wrong = infer_column_check(&call->results[i], call->rows_sent, call->region->size);
 
+		if (wrong == NULL)
+			wrong = result_fault(call, i, &call->results[i]);
 		if (wrong != NULL)
 			return malformed(call, wrong);
-		if (column->type != INFER_TYPE_NONE && column->type != signature->outputs[i].type)
-			return malformed(call, "an output is of another type than the model says");
 	}
 	return true;
 }
@@ -564,6 +600,8 @@ handle_reply(InferCall *call, int *nap)
 		case INFER_ERROR_NEED_SPACE:
 			if (call->reply.bytes_wanted <= call->region->size - align_up(call->used, 64))
 				return malformed(call, "it asks for less space than it had");
+			if (call->reply.bytes_wanted > INFER_REGION_MAX)
+				return malformed(call, "it asks for more space than a region can have");
 			return true;			/* send_call makes room for bytes_wanted */
 		case INFER_ERROR_BUSY:
 			if (wait_while_busy(call, nap))

@@ -153,6 +153,11 @@ classifier_label(const InferModel *model, InferCall *call, uint32 row, const Cla
 		return model->classes[best_class(model, &scores, view->declared)];
 	}
 	infer_client_output(call, row, view->label, &output);
+	if (output.width != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("model \"%s\" returned " UINT64_FORMAT " labels for one row", model->name, output.width),
+				 errhint("Use infer.outputs() for what it returns.")));
 	if (output.type == INFER_TYPE_STRING)
 	{
 		const char *text = output_string(&output, 0, &length);

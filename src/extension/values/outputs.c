@@ -73,12 +73,12 @@ output_number(const InferModel *model, const struct infer_tensor *tensor, const 
 	return value;
 }
 
-/* A string element in the server's encoding; not terminated. */
+/* A string element in the server's encoding, copied before it is verified; not terminated. */
 const char *
 output_string(const InferOutput *output, uint64 i, int *length)
 {
 	const struct infer_span *span = (const struct infer_span *) output->data + i;
-	const char *text = output->texts + span->begin;
+	char	   *text = pnstrdup(output->texts + span->begin, span->length);
 	char	   *server = pg_any_to_server(text, span->length, PG_UTF8);
 
 	*length = server == text ? span->length : strlen(server);
