@@ -122,6 +122,14 @@ is($server->psql_sqlstate("SELECT infer.create_model('huge', data => " . sql_byt
 	'53400', 'a model that cannot fit is refused');
 is($server->safe_psql("SELECT count(*) FROM infer.models WHERE name = 'huge'"), '0', 'and not there');
 
+$server->restart('infer.cache_size' => '0');
+$server->safe_psql("SELECT infer.create_model('huge', data => " . sql_bytes(add_model(1, 3_000_000)) . ')');
+is($server->safe_psql("SELECT infer.predict('huge', 1)"), '2', 'without a limit any model fits');
+is($server->safe_psql("SELECT infer.predict('big$_', 1)"), 1 + $_, "big$_ too") for 1 .. 4;
+is(scalar(grep { length == 64 } folders()), 5, 'and all of them stay');
+$server->safe_psql("SELECT infer.drop_model('huge')");
+$server->restart('infer.cache_size' => '2MB');
+
 # ---- disk full ----
 
 SKIP:

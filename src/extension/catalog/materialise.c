@@ -218,7 +218,10 @@ remove_folder(const char *name)
 		cache_failed("rename", path);
 }
 
-/* Removes the longest unused folders until so many bytes have room; keep is the one that will be replaced. */
+/*
+ * Removes the longest unused folders until so many bytes have room under infer.cache_size
+ * (0: no limit); keep is the one that will be replaced.
+ */
 static void
 make_room(uint64 bytes, const char *keep)
 {
@@ -227,6 +230,8 @@ make_room(uint64 bytes, const char *keep)
 	int			count;
 	CacheFolder *folders = list_folders(&count);
 
+	if (limit == 0)
+		return;
 	if (bytes > limit)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
