@@ -276,14 +276,18 @@ typedef enum QuietStep { QUIET_WRITE, QUIET_RESULT } QuietStep;
 
 /*
  * Run a step whose errors may be the row's; false if it was such an error.  The steps
- * only convert values: nothing of theirs needs a subtransaction to be undone.
+ * only convert values that are in memory: nothing of theirs needs a subtransaction to be
+ * undone.  Interrupts wait meanwhile, so that no error of somebody else (a cancellation, a
+ * parallel worker's) is taken for the row's.
  */
 static bool
 run_quiet_step(QuietStep step, VerbSite *site, InferCall *call, const VerbArguments *arguments, VerbCall *verb)
 {
 	MemoryContext context = CurrentMemoryContext;
+	uint32		holdoff = InterruptHoldoffCount;
 	volatile bool fine = true;
 
+	HOLD_INTERRUPTS();
 	PG_TRY();
 	{
 		if (step == QUIET_WRITE)
@@ -300,11 +304,12 @@ run_quiet_step(QuietStep step, VerbSite *site, InferCall *call, const VerbArgume
 		fine = false;
 	}
 	PG_END_TRY();
+	InterruptHoldoffCount = holdoff;
 	return fine;
 }
 
 static bool
-run_quiet(VerbSite *site, const VerbArguments *arguments, VerbCall *verb)
+run_quiet(VerbSite *site, VerbArguments *arguments, VerbCall *verb)
 {
 	InferCall  *call;
 	struct infer_error_text error;

@@ -30,11 +30,12 @@ extern InferBinding *infer_binding_make(const InferModel *model, int nargs, cons
 
 /*
  * Look at what of a row's shape only its values tell (the columns of a composite value),
- * raising what is wrong with it before the first write: 22023, 42804, 42702.  Optional:
+ * raising what is wrong with it before the first write: 22023, 42804, 42702; and fetch what
+ * lies in TOAST tables, in place, so that a write touches memory only.  Optional:
  * infer_binding_write does it as well.  Whoever must tell a row's own errors, which
  * infer.try hides, from the statement's calls it first.
  */
-extern void infer_binding_prepare(const InferBinding *binding, const Datum *values, const bool *nulls);
+extern void infer_binding_prepare(const InferBinding *binding, Datum *values, const bool *nulls);
 
 /*
  * Write row number row of a call.  Errors: 22003 for what does not fit the input's type,

@@ -15,6 +15,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "utils/builtins.h"
 
 #include "parts.h"
@@ -309,11 +310,47 @@ binding_run_steps(const InferBinding *binding, InferCall *call, uint32 row, cons
 	}
 }
 
-void
-infer_binding_prepare(const InferBinding *binding, const Datum *values, const bool *nulls)
+/* A value that lies in a TOAST table, fetched; any other as it is. */
+static Datum
+fetch_toasted(Datum value)
 {
-	if (binding->mode == BINDING_ROW && !nulls[0])
-		binding_row_prepare(binding, values[0]);
+	struct varlena *varlena = (struct varlena *) DatumGetPointer(value);
+
+	return VARATT_IS_EXTERNAL_ONDISK(varlena) ? PointerGetDatum(detoast_external_attr(varlena)) : value;
+}
+
+static bool
+is_varlena(const ValueType *type)
+{
+	return type->array || type->source == SOURCE_NUMERIC || type->source == SOURCE_TEXT ||
+		type->source == SOURCE_BPCHAR || type->source == SOURCE_JSONB;
+}
+
+void
+infer_binding_prepare(const InferBinding *binding, Datum *values, const bool *nulls)
+{
+	switch (binding->mode)
+	{
+		case BINDING_POSITIONAL:
+			for (int i = 0; i < binding->steps.count; i++)
+			{
+				const BindingStep *step = &binding->steps.steps[i];
+
+				if (is_varlena(&step->type) && !nulls[step->from])
+					values[step->from] = fetch_toasted(values[step->from]);
+			}
+			break;
+		case BINDING_ROW:
+			if (nulls[0])
+				break;
+			values[0] = PointerGetDatum(DatumGetHeapTupleHeader(values[0]));
+			binding_row_prepare(binding, values[0]);
+			break;
+		case BINDING_OBJECT:
+			if (!nulls[0])
+				values[0] = fetch_toasted(values[0]);
+			break;
+	}
 }
 
 void
