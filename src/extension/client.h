@@ -45,8 +45,7 @@ enum InferClientError
 {
 	INFER_CLIENT_LOST = INFER_ERROR_LAST + 1,	/* IF001: not running, or lost during the call */
 	INFER_CLIENT_ROW_KILLED,		/* IF004: this row, alone, ended the engine */
-	INFER_CLIENT_DISABLED,			/* IF005: the model's rows did so too often */
-	INFER_CLIENT_TOO_LARGE			/* 54000: the call is over infer.payload_limit */
+	INFER_CLIENT_DISABLED			/* IF005: the model's rows did so too often */
 };
 
 /*
@@ -91,6 +90,9 @@ extern void infer_client_end(InferCall *call);
 /* Raises a row's or a request's error with its SQLSTATE. */
 pg_noreturn extern void infer_client_raise(const struct infer_error_text *err);
 extern int	infer_client_sqlstate(uint32 error);
+
+/* A text of the engine's (UTF-8, or so it says) in the server's encoding, palloc'd; never fails. */
+extern char *infer_client_text(const char *text);
 
 /*
  * Load: have the engine load (or only check) a model; the signature is allocated in

@@ -191,16 +191,14 @@ infer_read_devices(PG_FUNCTION_ARGS)
 		Datum		values[DEVICE_COLUMNS];
 		bool		nulls[DEVICE_COLUMNS] = {false};
 
-		values[0] = PointerGetDatum(cstring_to_text_with_len(device->name, strnlen(device->name, sizeof(device->name))));
-		values[1] = PointerGetDatum(cstring_to_text_with_len(device->description,
-															 strnlen(device->description, sizeof(device->description))));
+		values[0] = CStringGetTextDatum(infer_client_text(device->name));
+		values[1] = CStringGetTextDatum(infer_client_text(device->description));
 		values[2] = BoolGetDatum(device->in_use != 0);
 		values[3] = Int32GetDatum(device->threads);
 		values[4] = Int64GetDatum(device->bytes_budget);
 		values[5] = Int64GetDatum(device->bytes_used);
 		values[6] = milliseconds(device->busy_usec);
-		values[7] = PointerGetDatum(cstring_to_text_with_len(device->numerics_id,
-															 strnlen(device->numerics_id, sizeof(device->numerics_id))));
+		values[7] = CStringGetTextDatum(infer_client_text(device->numerics_id));
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;

@@ -22,6 +22,8 @@ sub ends
 
 	is($server->psql_sqlstate("SET statement_timeout = '100ms'; SELECT infer.predict('m', 1)"), '57014',
 		"$what: statement_timeout ends a call");
+	is($server->psql_sqlstate("SET statement_timeout = '100ms'; SELECT infer.try('m', 1)"), '57014',
+		"$what: and one of infer.try, which does not hide that");
 
 	# IF001: a new session, which was not even greeted
 	like($server->psql_sqlstate("SET infer.timeout = '100ms'; SELECT infer.predict('m', 1)"),
@@ -55,6 +57,8 @@ sub ends
 	return;
 }
 
+my $greeted = $server->background_psql();
+$greeted->query('SELECT count(*) FROM infer.stats');
 ends('hanging device');
 
 # More calls given up than a session has regions: it starts anew with another connection.
@@ -72,6 +76,14 @@ ok(InferServer::wait_until(sub { $server->process_descriptors($engine) <= $descr
 
 kill 'STOP', $engine;
 ends('stopped engine');
+for my $view (qw(stats loaded_models devices))
+{
+	my (undef, undef, $err) = $server->psql("SET infer.timeout = '100ms'; SELECT * FROM infer.$view");
+
+	like($err, qr/IF001: .* could not be reached.*HINT: .*infer\.restart_engine\(\)/s, "infer.$view says what to do about an engine that is not reached");
+	$greeted->query("SET infer.timeout = '100ms'; SELECT * FROM infer.$view");
+	like($greeted->errors, qr/IF00[13]: .*HINT: .*infer\.restart_engine\(\)/s, "infer.$view says so in a session that had reached it");
+}
 kill 'CONT', $engine;
 is($server->engine_pid, $engine, 'the engine is still the same');
 is($server->safe_psql("SELECT count(*) FROM infer.models"), '1', 'the catalogue was never held up');

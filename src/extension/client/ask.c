@@ -17,6 +17,7 @@
 #include "utils/memutils.h"
 
 #define LOAD_WRITES_MAX 3			/* times that the files vanish again before we give up */
+#define ASKS_MAX 3					/* engines more that are asked, if one ends before it answers */
 #define LOAD_DEATHS_MAX 2			/* engines that a load may end before it is guilty */
 
 typedef struct Load					/* the frame, and the descriptors that go with it */
@@ -173,7 +174,8 @@ ask_load(const InferModel *model, uint32 flags, uint64 *deadline,
 		end = ask_once(model, flags, *deadline, &answer);
 		if (end == SLEEP_LATE)
 		{
-			error_late(err);
+			error_set(err, INFER_ERROR_DEADLINE, "the model was not loaded within infer.timeout", NULL,
+					  "Raise infer.timeout, and load the model before its first use with infer.load_model().");
 			return false;
 		}
 		if (end == SLEEP_LOST)
@@ -214,7 +216,7 @@ infer_client_load(const InferModel *model, uint32 flags, struct infer_signature 
 
 /* ---- the others ---- */
 
-/* An ask that any engine may answer: sent again, once, if the first one goes. */
+/* An ask that any engine may answer: sent again if one ends before it answers. */
 static void
 ask_simply(uint16 type, const void *body, uint32 length, uint16 expected, Answer *answer)
 {
@@ -231,12 +233,12 @@ ask_simply(uint16 type, const void *body, uint32 length, uint16 expected, Answer
 		end = connection_ask(type, body, length, NULL, 0, deadline, answer);
 		if (end == SLEEP_WOKEN && answer->type == expected)
 			return;
-		if (end == SLEEP_LOST && attempt < 3)
+		if (end == SLEEP_LOST && attempt < ASKS_MAX)
 			continue;
 		if (end == SLEEP_WOKEN)
 			answer_error(answer, &err);
 		else if (end == SLEEP_LATE)
-			error_late(&err);
+			error_no_answer(&err);
 		else
 			error_set(&err, INFER_CLIENT_LOST, "the inference engine ended before it answered", NULL,
 					  "Look into the server's log for the reason.");

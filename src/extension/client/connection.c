@@ -221,6 +221,9 @@ connection_close(bool by_us)
 	if (in_fd >= 0)
 		close(in_fd);
 	in_fd = -1;
+	if (answer_fd >= 0)
+		close(answer_fd);
+	answer_fd = -1;
 }
 
 /* A frame that was being sent when a sleep was left cannot be continued. */
@@ -699,9 +702,7 @@ read_welcome(const Answer *answer, struct infer_error_text *err)
 	close(answer_fd);
 	answer_fd = -1;
 	connection.page = page;
-	connection.cores = welcome.cores;
 	connection.epoch = welcome.epoch;
-	connection.payload_limit = welcome.payload_limit;
 	return CONNECT_DONE;
 }
 
@@ -757,7 +758,7 @@ static void
 unreachable(struct infer_error_text *err)
 {
 	error_set(err, INFER_CLIENT_LOST, "the inference engine could not be reached within infer.timeout", NULL,
-			  "Look into the server's log for what the engine says.");
+			  "Look into the server's log for what the engine says; infer.restart_engine() replaces it.");
 }
 
 bool

@@ -9,6 +9,7 @@
 
 #include "internal.h"
 
+#include "catalog/namespace.h"
 #include "mb/pg_wchar.h"
 
 void
@@ -26,6 +27,14 @@ error_late(struct infer_error_text *err)
 {
 	error_set(err, INFER_ERROR_DEADLINE, "the call took longer than infer.timeout", NULL,
 			  "Raise infer.timeout, or use smaller batches.");
+}
+
+/* The same for what computes nothing, so takes long only if the engine has no ear for it. */
+void
+error_no_answer(struct infer_error_text *err)
+{
+	error_set(err, INFER_ERROR_DEADLINE, "the inference engine did not answer within infer.timeout", NULL,
+			  "Try again: an engine that hangs is replaced after infer.engine_timeout, and at once by infer.restart_engine().");
 }
 
 int
@@ -61,8 +70,6 @@ infer_client_sqlstate(uint32 error)
 			return ERRCODE_INFER_ROW_KILLED_ENGINE;
 		case INFER_CLIENT_DISABLED:
 			return ERRCODE_INFER_MODEL_DISABLED;
-		case INFER_CLIENT_TOO_LARGE:
-			return ERRCODE_PROGRAM_LIMIT_EXCEEDED;
 		default:
 			return ERRCODE_INTERNAL_ERROR;
 	}
@@ -88,31 +95,55 @@ infer_client_error_hides(uint32 error)
 	}
 }
 
-/* In the server's encoding; what is no UTF-8 becomes question marks. */
-static char *
-to_server(const char *text)
+/* Whether the database's encoding can hold a text of valid UTF-8; converted gets it. */
+static bool
+convert(char *text, int length, char **converted)
+{
+	int			encoding = GetDatabaseEncoding();
+	int			room = length * MAX_CONVERSION_GROWTH + 1;
+	Oid			function;
+
+	*converted = text;
+	if (encoding == PG_UTF8)
+		return true;
+	function = encoding == PG_SQL_ASCII ? InvalidOid : FindDefaultConversionProc(PG_UTF8, encoding);
+	if (!OidIsValid(function))
+		return false;
+	*converted = palloc(room);
+	return pg_do_encoding_conversion_buf(function, PG_UTF8, encoding, (unsigned char *) text, length,
+										 (unsigned char *) *converted, room, true) == length;
+}
+
+/*
+ * In the server's encoding.  What is no UTF-8, or cannot be said in that encoding, becomes
+ * question marks: an error's text must never fail itself.
+ */
+char *
+infer_client_text(const char *text)
 {
 	int			length = strlen(text);
 	char	   *copy = pnstrdup(text, length);
+	char	   *converted;
 
-	if (pg_encoding_verifymbstr(PG_UTF8, copy, length) != length)
-	{
-		for (char *p = copy; *p != '\0'; p++)
-			if (IS_HIGHBIT_SET(*p))
-				*p = '?';
-	}
-	return pg_any_to_server(copy, length, PG_UTF8);
+	if (pg_encoding_verifymbstr(PG_UTF8, copy, length) == length && convert(copy, length, &converted))
+		return converted;
+	for (char *p = copy; *p != '\0'; p++)
+		if (IS_HIGHBIT_SET(*p))
+			*p = '?';
+	return copy;
 }
 
 void
 infer_client_raise(const struct infer_error_text *err)
 {
-	const char *message = err->message[0] != '\0' ? err->message : infer_error_name(err->error);
+	const char *message = infer_client_text(err->message[0] != '\0' ? err->message : infer_error_name(err->error));
+	const char *detail = infer_client_text(err->detail);
+	const char *hint = infer_client_text(err->hint);
 
 	ereport(ERROR,
 			(errcode(infer_client_sqlstate(err->error)),
-			 errmsg("%s", to_server(message)),
-			 err->detail[0] != '\0' ? errdetail("%s", to_server(err->detail)) : 0,
-			 err->hint[0] != '\0' ? errhint("%s", to_server(err->hint)) : 0));
+			 errmsg("%s", message),
+			 detail[0] != '\0' ? errdetail("%s", detail) : 0,
+			 hint[0] != '\0' ? errhint("%s", hint) : 0));
 	pg_unreachable();
 }

@@ -38,9 +38,7 @@ typedef struct Connection
 	uint64		number;				/* raised by each connection and each close */
 	int			sock;				/* -1: none */
 	const struct infer_status_page *page;
-	uint32		cores;				/* compute threads of the engine */
 	uint64		epoch;
-	uint64		payload_limit;		/* bytes, one region */
 } Connection;
 
 extern Connection connection;
@@ -190,5 +188,6 @@ extern bool ask_load(const InferModel *model, uint32 flags, uint64 *deadline,
 extern void error_set(struct infer_error_text *err, uint32 error, const char *message,
 					  const char *detail, const char *hint);
 extern void error_late(struct infer_error_text *err);
+extern void error_no_answer(struct infer_error_text *err);
 
 #endif							/* INFER_CLIENT_INTERNAL_H */
