@@ -269,6 +269,6 @@ COMMENT ON FUNCTION infer.reset_stats() IS 'set the counters of infer.stats and 
 REVOKE EXECUTE ON FUNCTION infer.reset_stats() FROM PUBLIC;
 
 CREATE FUNCTION infer.restart_engine() RETURNS void
-	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'restart_engine';
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_restart_engine';
 COMMENT ON FUNCTION infer.restart_engine() IS 'replace the engine by a fresh process; calls in flight are sent again';
 REVOKE EXECUTE ON FUNCTION infer.restart_engine() FROM PUBLIC;

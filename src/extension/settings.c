@@ -4,7 +4,7 @@
  *
  * docs/settings.md has a row for each: when to change it.  Those that the engine needs
  * are passed to it by the supervisor under the name without "infer." and in the unit
- * given here (supervisor.c, engine_settings).
+ * given here (the table in engine_process.c).
  */
 #include "postgres.h"
 
@@ -47,7 +47,7 @@ static const struct config_enum_entry request_class_options[] = {
 
 /*
  * The text goes to the engine's command line; its meaning is checked there, where the
- * devices are known.  A line break would end a line of the control pipe.
+ * devices are known.  A line break would begin another line of a log that names it.
  */
 static bool
 check_device(char **newval, void **extra, GucSource source)

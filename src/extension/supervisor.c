@@ -89,7 +89,13 @@ handle_crash_exit(SIGNAL_ARGS)
 	engine_process_kill_in_handler();
 	if (postgres_signal_arg == SIGABRT)
 	{
+		sigset_t	abort_set;
+
+		/* with its own status and core; the signal is blocked while its handler runs */
 		signal(SIGABRT, SIG_DFL);
+		sigemptyset(&abort_set);
+		sigaddset(&abort_set, SIGABRT);
+		sigprocmask(SIG_UNBLOCK, &abort_set, NULL);
 		raise(SIGABRT);
 	}
 	_exit(2);
@@ -560,14 +566,14 @@ request_restart(void)
 	return starts;
 }
 
-PG_FUNCTION_INFO_V1(restart_engine);
+PG_FUNCTION_INFO_V1(infer_restart_engine);
 
 /*
  * infer.restart_engine(): the way to a fresh engine without restarting the server.
  * Returns when the new process has been started; calls in flight are sent again.
  */
 Datum
-restart_engine(PG_FUNCTION_ARGS)
+infer_restart_engine(PG_FUNCTION_ARGS)
 {
 	TimestampTz deadline = after_ms(GetCurrentTimestamp(), infer_timeout);
 	uint64		starts;
@@ -577,7 +583,8 @@ restart_engine(PG_FUNCTION_ARGS)
 	if (!superuser())
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be superuser to restart the engine")));
+				 errmsg("must be superuser to restart the engine"),
+				 errhint("Ask a superuser to call infer.restart_engine().")));
 
 	starts = request_restart();
 	for (;;)

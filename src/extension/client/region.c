@@ -135,8 +135,11 @@ map(Region *region, uint64 size)
 
 	if (address == MAP_FAILED)
 	{
+		int			save_errno = errno;
+
 		close(fd);
 		ReleaseExternalFD();
+		errno = save_errno;
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("could not map %llu bytes for a call to the engine: %m",

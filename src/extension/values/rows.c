@@ -155,7 +155,11 @@ plan_row(const InferBinding *binding, Oid type, int32 typmod, uint64 identifier)
 		plan_by_position(binding, plan);
 	else
 	{
-		plan->steps.steps = palloc0(sizeof(BindingStep) * (binding->elements + binding->inputs_count));
+		Size		steps = binding->inputs_count;
+
+		for (int i = 0; i < binding->inputs_count; i++)
+			steps += binding->inputs[i].names_count;
+		plan->steps.steps = palloc0(sizeof(BindingStep) * steps);
 		plan_by_name(binding, plan);
 	}
 	MemoryContextSwitchTo(old);
