@@ -169,7 +169,7 @@ struct device_tensor
  * NaNs that arithmetic makes are stored as the one quiet NaN (0x7FC00000), so that bits do
  * not depend on which of two NaN operands an instruction hands on.
  *
- * Later issues add: TREES, LAYERNORM, TOPK, SCATTER, ATTENTION, KV, EMBED, QUANTISED GEMM …
+ * To come: TREES, LAYERNORM, TOPK, SCATTER, ATTENTION, KV, EMBED, QUANTISED GEMM …
  */
 enum device_opcode
 {
@@ -334,7 +334,7 @@ struct device_info
 	char		numerics_id[64];	/* kind, architecture, kernel family, library version */
 	uint64_t	bytes_total;
 	uint64_t	bytes_budget;
-	uint64_t	bytes_used;			/* weights and arenas */
+	uint64_t	bytes_used;			/* weights; an arena is checked beside them at enqueue */
 	uint32_t	threads;
 	bool		async;
 	uint32_t	inflight_max;		/* segments */
