@@ -2,19 +2,22 @@
  * log.c
  *	  See log.h.
  *
- * A pipe that is ready takes PIPE_BUF bytes without blocking and without tearing lines of
- * several threads, so a line is at most that long and written at once.
+ * A pipe that is ready takes PIPE_BUF bytes without blocking, so a line is at most that long
+ * and written at once.  What was ready for one thread may not be for the next: one looks and
+ * writes at a time.
  */
 #include "log.h"
 
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 static const char *const level_names[] = {"DEBUG", "LOG", "WARNING", "ERROR", "FATAL"};
 static unsigned lines_dropped;
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
 static void
 put_line(char *line, int length)
@@ -27,9 +30,11 @@ put_line(char *line, int length)
 		if (line[i] == '\n' || line[i] == '\r')
 			line[i] = ' ';
 	line[length++] = '\n';
+	pthread_mutex_lock(&writing);
 	if (poll(&ready, 1, 0) != 1 || (ready.revents & POLLOUT) == 0 ||
 		write(STDERR_FILENO, line, (size_t) length) < 0)
 		__atomic_fetch_add(&lines_dropped, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&writing);
 }
 
 void
