@@ -143,7 +143,10 @@ share_error(const char *error)
 	LWLockRelease(infer_shared->lock);
 }
 
-/* Our folder: nobody but the server's user may look into it. */
+/*
+ * Our folder: nobody but the server's user may look into it.  Without it there is no
+ * engine: callers are told, and the next supervisor tries again.
+ */
 static void
 make_directory(const char *path)
 {
@@ -152,14 +155,23 @@ make_directory(const char *path)
 	if (mkdir(path, S_IRWXU) == 0)
 		return;
 	if (errno != EEXIST || stat(path, &st) < 0)
+	{
+		int			save_errno = errno;
+
+		share_error(psprintf("could not create directory \"%s\": %s", path, strerror(save_errno)));
+		errno = save_errno;
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not create directory \"%s\": %m", path)));
+	}
 	if (!S_ISDIR(st.st_mode))
+	{
+		share_error(psprintf("\"%s\" exists but is not a directory", path));
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" exists but is not a directory", path),
 				 errhint("Move it out of the data directory.")));
+	}
 }
 
 /* ---- starting ---- */
@@ -496,12 +508,12 @@ supervisor_begin(void)
 	infer_shared->supervisor_pid = MyProcPid;
 	infer_shared->supervisor_latch = MyLatch;
 	infer_shared->engine_pid = 0;
-	infer_shared->engine_error[0] = '\0';
 	LWLockRelease(infer_shared->lock);
 
 	make_directory("pg_infer");
 	make_directory(INFER_DIRECTORY);
 	make_directory(INFER_CACHE);
+	share_error("");
 }
 
 void

@@ -67,6 +67,14 @@ ok($server->poll_query_until("SELECT infer.predict('m', 1)", '4'), 'supervisor k
 is(restarts(), $before + 1, 'the server restarted once, as PostgreSQL does for each of its processes');
 works('supervisor killed');
 
+$engine = $server->engine_pid;
+$before = restarts();
+kill 'ABRT', $server->supervisor_pid;
+gone('supervisor aborted', $engine);
+ok(InferServer::wait_until(sub { restarts() == $before + 1 }), 'supervisor aborted: the server restarts');
+like($server->log, qr/infer supervisor.*was terminated by signal 6/, 'and is told the signal, with which there is a core');
+works('supervisor aborted');
+
 # An engine that does not end by itself when its supervisor is killed.
 $engine = $server->engine_pid;
 $supervisor = $server->supervisor_pid;
@@ -75,6 +83,18 @@ kill 'KILL', $supervisor;
 gone('left-over engine', $engine);
 works('left-over engine');
 like($server->log, qr/killing an engine left over from before, process $engine/, 'it was killed by the next supervisor');
+
+# A folder that cannot be made.
+$server->stop;
+system 'rm', '-rf', $server->data_dir . '/pg_infer';
+open my $file, '>', $server->data_dir . '/pg_infer' or die "pg_infer: $!";
+close $file;
+$server->start_again;
+my (undef, undef, $error) = $server->psql("SELECT infer.predict('m', 1)");
+like($error, qr/IF001: the inference engine cannot be started.*pg_infer" exists but is not a directory.*HINT/s,
+	'without its folder a call fails at once and says why');
+unlink $server->data_dir . '/pg_infer';
+ok($server->poll_query_until("SELECT infer.predict('m', 1)", '4'), 'once it can be made the next call is answered');
 
 # ---- a backend is killed ----
 
