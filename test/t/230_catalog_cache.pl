@@ -34,7 +34,9 @@ for my $damage (
 	[ 'a file cut short', sub { truncate $_[0], 10 or die } ],
 	[ 'an empty file', sub { truncate $_[0], 0 or die } ],
 	[ 'a missing file', sub { unlink $_[0] or die } ],
-	[ 'a file too many', sub { open my $f, '>', "$_[0].more" or die; print $f 'x'; close $f } ])
+	[ 'a file too many', sub { open my $f, '>', "$_[0].more" or die; print $f 'x'; close $f } ],
+	[ 'a link in its place', sub { unlink $_[0] or die; symlink '/etc/passwd', $_[0] or die } ],
+	[ 'a pipe in its place', sub { unlink $_[0] or die; system('mkfifo', $_[0]) == 0 or die } ])
 {
 	my ($what, $do) = @$damage;
 
@@ -108,6 +110,16 @@ new_engine();
 is($server->psql_sqlstate("SELECT infer.predict('m', 1)"), '22023', 'a name from the table does not leave the cache');
 ok(!-e $server->data_dir . '/model.onnx', 'and writes nothing elsewhere');
 $server->safe_psql("DELETE FROM infer.model_file WHERE name LIKE '..%'");
+
+# ---- no limit ----
+
+$server->restart('infer.cache_size' => 0);
+system 'rm', '-rf', "$cache/$digest";
+mkdir "$cache/writing.$digest" and chmod 0777, "$cache/writing.$digest";
+new_engine();
+is($server->safe_psql("SELECT infer.predict('m', 1)"), '4', 'infer.cache_size 0 is no limit');
+is(join(' ', folders()), $digest, 'and rubbish is removed as well');
+$server->restart('infer.cache_size' => '2MB');
 
 # ---- too small ----
 

@@ -154,6 +154,7 @@ enum files_result
 files_open_folder(const char *path, struct model_files *files, struct status *status)
 {
 	int			fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	enum files_result result;
 
 	*files = (struct model_files) {0};
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
@@ -161,9 +162,14 @@ files_open_folder(const char *path, struct model_files *files, struct status *st
 	if (fd < 0)
 	{
 		status_set(status, INFER_ERROR_INTERNAL, "could not open the folder \"%s\": %s", path, strerror(errno));
+		status_hint(status, "The server's user must be able to read it, and links are not followed out of the data directory.");
 		return FILES_FAILED;
 	}
-	return finish(files, walk(files, fd, "", 0, status));
+	result = finish(files, walk(files, fd, "", 0, status));
+	if (result != FILES_FAILED || status->error != INFER_ERROR_MODEL)
+		return result;
+	status_clear(status);		/* something else lies where a file was: damaged */
+	return FILES_MISSING;
 }
 
 enum files_result

@@ -17,7 +17,7 @@
 enum files_result
 {
 	FILES_OK,
-	FILES_MISSING,					/* no such folder, or nothing in it */
+	FILES_MISSING,					/* no such folder, nothing in it, or something that is no file */
 	FILES_FAILED					/* the status says why */
 };
 

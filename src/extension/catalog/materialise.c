@@ -417,9 +417,9 @@ write_folder(Relation files, Relation key, const uint8 *digest, Snapshot snapsho
 
 	hex_name(digest, hex);
 	writer.folder = psprintf("%s/writing.%s", INFER_CACHE, hex);
+	make_folder(writer.folder);
 	PG_TRY();
 	{
-		make_folder(writer.folder);
 		write_files(&writer, files, key, digest, snapshot);
 		infer_source_sort(&writer.written);
 		infer_source_combine(&writer.written);
