@@ -144,34 +144,31 @@ share_error(const char *error)
 }
 
 /*
- * Our folder: nobody but the server's user may look into it.  Without it there is no
- * engine: callers are told, and the next supervisor tries again.
+ * Our folders: nobody but the server's user may look into them.  They are made before each
+ * start, since whoever cleans up may have taken them away.
  */
-static void
-make_directory(const char *path)
+static bool
+make_directories(char *error, size_t size)
 {
-	struct stat st;
+	static const char *const paths[] = {"pg_infer", INFER_DIRECTORY, INFER_CACHE};
 
-	if (mkdir(path, S_IRWXU) == 0)
-		return;
-	if (errno != EEXIST || stat(path, &st) < 0)
+	for (int i = 0; i < lengthof(paths); i++)
 	{
-		int			save_errno = errno;
+		struct stat st;
 
-		share_error(psprintf("could not create directory \"%s\": %s", path, strerror(save_errno)));
-		errno = save_errno;
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not create directory \"%s\": %m", path)));
+		if (mkdir(paths[i], S_IRWXU) == 0)
+			continue;
+		if (errno == EEXIST && stat(paths[i], &st) == 0)
+		{
+			if (S_ISDIR(st.st_mode))
+				continue;
+			snprintf(error, size, "\"%s\" exists but is not a directory", paths[i]);
+		}
+		else
+			snprintf(error, size, "could not create directory \"%s\": %s", paths[i], strerror(errno));
+		return false;
 	}
-	if (!S_ISDIR(st.st_mode))
-	{
-		share_error(psprintf("\"%s\" exists but is not a directory", path));
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" exists but is not a directory", path),
-				 errhint("Move it out of the data directory.")));
-	}
+	return true;
 }
 
 /* ---- starting ---- */
@@ -268,13 +265,16 @@ static void
 start_engine(TimestampTz now)
 {
 	char		error[256];
+	bool		folders = make_directories(error, sizeof(error));
 
-	if (!engine_process_start(error, sizeof(error)))
+	if (!folders || !engine_process_start(error, sizeof(error)))
 	{
 		ereport(LOG,
 				(errmsg("infer: the engine could not be started"),
 				 errdetail("%s.", error),
-				 errhint("Install infer-engine beside the server's programs (make install).")));
+				 folders ?
+				 errhint("Install infer-engine beside the server's programs (make install).") :
+				 errhint("Let the server's user write there, and move away what is no folder.")));
 		share_error(error);
 		supervisor.was_ready = false;
 		supervisor.ends = Max(supervisor.ends, FAILED_MAX);
@@ -385,6 +385,14 @@ kill_silent(const char *what)
 	supervisor.kill_at = 0;
 }
 
+/* An engine that ends by itself says so before it removes its socket. */
+static bool
+socket_is_gone(const struct infer_status_page *page)
+{
+	return access(INFER_SOCKET, F_OK) < 0 && errno == ENOENT &&
+		infer_load_acquire32(&page->state) == INFER_ENGINE_READY;
+}
+
 /* Look at the heartbeats; kill an engine that has none, or that does not stop as asked. */
 static void
 watch_engine(TimestampTz now)
@@ -399,6 +407,12 @@ watch_engine(TimestampTz now)
 	{
 		engine_process_signal(SIGKILL);
 		supervisor.kill_at = 0;
+		return;
+	}
+	if (supervisor.was_ready && !supervisor.ordered && socket_is_gone(page))
+	{
+		ereport(LOG, (errmsg("infer: the engine's socket has been removed, starting another engine")));
+		stop_engine(now);
 		return;
 	}
 
@@ -509,11 +523,6 @@ supervisor_begin(void)
 	infer_shared->supervisor_latch = MyLatch;
 	infer_shared->engine_pid = 0;
 	LWLockRelease(infer_shared->lock);
-
-	make_directory("pg_infer");
-	make_directory(INFER_DIRECTORY);
-	make_directory(INFER_CACHE);
-	share_error("");
 }
 
 void

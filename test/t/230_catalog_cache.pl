@@ -92,6 +92,16 @@ for my $call ("create_model('stuck', data => $three)", "load_model('m')", "unloa
 kill 'CONT', $engine;
 is($server->safe_psql("SELECT infer.create_model('stuck', data => $three); SELECT infer.drop_model('stuck')"), "1\n", 'and then works');
 
+# ---- gone while the server runs, with all that lies beside it ----
+
+for my $gone ('engine.sock', '')
+{
+	my $old = $server->engine_pid;
+	system 'rm', '-rf', $server->data_dir . "/pg_infer/pgsql_tmp/$gone";
+	$server->wait_for_new_engine($old);
+	is($server->safe_psql("SELECT infer.predict('m', 1)"), '4', ($gone || 'the whole folder') . ' is made anew');
+}
+
 # ---- damaged in the table ----
 
 system 'rm', '-rf', "$cache/$digest";
