@@ -213,6 +213,14 @@ $server->write_file('model/.git/config', 'x');
 is($server->safe_psql("SELECT infer.create_model('f', '$parent/model'); SELECT infer.predict('f\@2', 1)"), "2\n10", 'hidden files do not count');
 is($server->psql_sqlstate("SELECT infer.create_model('f', 'model')"), '22023', 'a path is absolute');
 is($server->psql_sqlstate("SELECT infer.create_model('f', '$parent/none')"), '58P01', 'and there');
+symlink 'loop', "$parent/loop" or die;
+is($server->psql_sqlstate("SELECT infer.create_model('f', '$parent/loop')"), '22023', 'and ends somewhere');
+is($server->psql_sqlstate("SELECT infer.create_model('f', '/" . 'x' x 300 . "')"), '22023', 'and is not too long');
+is($server->psql_sqlstate("SELECT infer.create_model('f', '$_')"), '42809', "$_ is refused")
+  for $server->data_dir . '/pg_infer/pgsql_tmp/engine.sock', '/dev/zero';
+my $sparse = $server->write_file('sparse.onnx', '');
+truncate $sparse, 1 << 40 and chmod 0, $sparse or die;
+is($server->psql_sqlstate("SELECT infer.create_model('f', '$sparse')"), '53400', 'what is too large is not even opened');
 mkdir "$parent/empty" and chmod 0755, "$parent/empty";
 is($server->psql_sqlstate("SELECT infer.create_model('f', '$parent/empty')"), '22023', 'a folder holds files');
 

@@ -222,7 +222,7 @@ extern void infer_key_make(const uint8 *digest, const char *engine_options, uint
 typedef struct InferSourceFile
 {
 	char	   *name;				/* relative to the model's folder, UTF-8 */
-	uint64		size;				/* bytes; set by infer_source_digest */
+	uint64		size;				/* bytes; of a path as it was found, then set by infer_source_digest */
 	uint8		sha256[32];			/* likewise */
 } InferSourceFile;
 

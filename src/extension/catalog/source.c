@@ -134,7 +134,8 @@ path_failed(const char *doing, const char *path)
 	int			why = errno;
 
 	ereport(ERROR,
-			(errcode_for_file_access(),
+			(why == ELOOP || why == ENAMETOOLONG ?
+			 errcode(ERRCODE_INVALID_PARAMETER_VALUE) : errcode_for_file_access(),
 			 errmsg("could not %s \"%s\": %m", doing, path),
 			 why == ENOENT || why == ENOTDIR ?
 			 errhint("The path is one of the server's. Send a client's file with data => ... or with infer.begin_upload() and infer.upload().") :
@@ -151,17 +152,23 @@ path_of(const PathSource *source, int file)
 }
 
 static void
+check_mode(const struct stat *st, const char *path)
+{
+	if (!S_ISREG(st->st_mode))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a regular file", path),
+				 errhint("Give a model's file, or a folder that holds only what the model needs.")));
+}
+
+static void
 check_regular(int fd, const char *path, struct stat *st)
 {
 	if (fd < 0)
 		path_failed("open file", path);
 	if (fstat(fd, st) < 0)
 		path_failed("stat file", path);
-	if (!S_ISREG(st->st_mode))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a regular file", path),
-				 errhint("Give a model's file, or the folder that holds its files.")));
+	check_mode(st, path);
 }
 
 static void
@@ -208,14 +215,13 @@ static const InferSourceOps path_ops = {
 	.close = path_source_close,
 };
 
-/* Whether a link leads to a regular file below the root; raises if it does not. */
+/* Whether a link leads to a regular file below the root; raises if it does not.  st is that file's. */
 static void
-check_link(const PathSource *source, const char *path)
+check_link(const PathSource *source, const char *path, struct stat *st)
 {
 	Size		root_length = strlen(source->root);
 	char		target[MAXPGPATH];
 	char	   *resolved = realpath(path, NULL);
-	struct stat st;
 
 	if (resolved == NULL)
 		path_failed("resolve link", path);
@@ -226,13 +232,21 @@ check_link(const PathSource *source, const char *path)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("link \"%s\" leaves the model's folder", path),
 				 errhint("Put a copy of the file in its place, as \"cp -rL\" does.")));
-	if (stat(target, &st) < 0)
+	if (stat(target, st) < 0)
 		path_failed("stat file", target);
-	if (!S_ISREG(st.st_mode))
+	if (!S_ISREG(st->st_mode))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("link \"%s\" does not lead to a regular file", path),
 				 errhint("Put the file in its place, or remove the link.")));
+}
+
+static void
+add_file(PathSource *source, const char *name, const struct stat *st)
+{
+	infer_file_name_check(name);
+	infer_source_add(&source->base, name);
+	source->base.files[source->base.files_count - 1].size = st->st_size;
 }
 
 /* Adds the files of a folder; prefix is its name below the root with a '/', or "". */
@@ -268,14 +282,10 @@ walk_folder(PathSource *source, const char *prefix, int depth)
 			continue;
 		}
 		if (S_ISLNK(st.st_mode))
-			check_link(source, path);
-		else if (!S_ISREG(st.st_mode))
-			ereport(ERROR,
-					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-					 errmsg("\"%s\" is not a regular file", path),
-					 errhint("Give a folder that holds only what the model needs.")));
-		infer_file_name_check(name);
-		infer_source_add(&source->base, name);
+			check_link(source, path, &st);
+		else
+			check_mode(&st, path);
+		add_file(source, name, &st);
 	}
 	FreeDir(dir);
 }
@@ -309,8 +319,8 @@ infer_source_path(const char *path)
 		/* the name that the caller wrote, where the path is a link */
 		const char *name = last_dir_separator(path) + 1;
 
-		infer_file_name_check(name);
-		infer_source_add(&source->base, name);
+		check_mode(&st, source->root);
+		add_file(source, name, &st);
 	}
 	if (source->base.files_count == 0)
 		ereport(ERROR,
@@ -421,9 +431,28 @@ infer_source_combine(InferSource *source)
 	infer_hash_final(hash, source->digest);
 }
 
+static void
+check_limit(uint64 bytes, uint64 limit)
+{
+	if (limit != 0 && bytes > limit)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("the model's files have more than " UINT64_FORMAT " MB, the limit of infer.cache_size",
+						limit / (1024 * 1024)),
+				 errhint("Raise infer.cache_size, or store a reference.")));
+}
+
 void
 infer_source_digest(InferSource *source, uint64 limit)
 {
+	uint64		expected = 0;
+
+	/* what is known to be too large is not read */
+	for (int i = 0; i < source->files_count; i++)
+	{
+		expected += source->files[i].size;
+		check_limit(expected, limit);
+	}
 	source->bytes = 0;
 	for (int i = 0; i < source->files_count; i++)
 	{
@@ -440,12 +469,7 @@ infer_source_digest(InferSource *source, uint64 limit)
 			infer_hash_update(hash, data, length);
 			file->size += length;
 			source->bytes += length;
-			if (limit != 0 && source->bytes > limit)
-				ereport(ERROR,
-						(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-						 errmsg("the model's files have more than " UINT64_FORMAT " MB, the limit of infer.cache_size",
-								limit / (1024 * 1024)),
-						 errhint("Raise infer.cache_size, or store a reference.")));
+			check_limit(source->bytes, limit);
 		}
 		source->ops->close(source);
 		infer_hash_final(hash, file->sha256);
