@@ -83,7 +83,6 @@ extern bool infer_client_error_hides(uint32 error);
 /* After wait.  INFER_OK, or the row's error with its text (err may be NULL). */
 extern uint32 infer_client_row(InferCall *call, uint32 row, struct infer_error_text *err);
 extern void infer_client_output(InferCall *call, uint32 row, uint32 output, InferOutput *out);
-extern const struct infer_reply *infer_client_reply(InferCall *call);	/* times and batches */
 
 extern void infer_client_end(InferCall *call);
 

@@ -37,7 +37,6 @@
 #define ENGINE_PROGRAM "infer-engine"
 #define ENGINE_FD_STATUS 3
 #define ENGINE_FD_CONTROL 4
-#define ENGINE_FD_LAST 4
 #define SOURCE_FD_MIN 10			/* above the engine's own numbers, so that dup2 collides with none */
 
 #define LOG_LINE_MAX 1024			/* bytes; longer lines are cut into several */

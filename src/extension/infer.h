@@ -75,9 +75,6 @@ typedef struct InferShared
 	LWLock	   *lock;					/* protects all of it but the atomics */
 	pid_t		engine_pid;				/* 0: not running */
 	uint64		engine_starts;
-	TimestampTz engine_started_at;
-	int			engine_exit_status;		/* of the last one, as waitpid gives it */
-	TimestampTz engine_exited_at;
 	char		engine_error[256];		/* why the last start failed, or "" */
 	pid_t		supervisor_pid;
 	struct Latch *supervisor_latch;		/* its process latch, or NULL */

@@ -292,7 +292,6 @@ start_engine(TimestampTz now)
 	LWLockAcquire(infer_shared->lock, LW_EXCLUSIVE);
 	infer_shared->engine_pid = engine_process_pid();
 	infer_shared->engine_starts++;
-	infer_shared->engine_started_at = now;
 	LWLockRelease(infer_shared->lock);
 }
 
@@ -320,8 +319,6 @@ engine_ended(int status, TimestampTz now)
 
 	LWLockAcquire(infer_shared->lock, LW_EXCLUSIVE);
 	infer_shared->engine_pid = 0;
-	infer_shared->engine_exit_status = status;
-	infer_shared->engine_exited_at = now;
 	if (supervisor.ordered)
 		infer_shared->engine_stops++;
 	if (supervisor.failures >= FAILED_MAX)

@@ -172,7 +172,7 @@ extern void infer_versions_changed(Relation table);
 
 extern void infer_version_insert(Datum *values, bool *nulls);
 extern bool infer_version_any(const pg_uuid_t *id);
-extern void infer_version_delete(const pg_uuid_t *id, int32 version);	/* 0: all */
+extern void infer_version_delete(const pg_uuid_t *id, int32 version);
 
 /* ---- sweep.c ---- */
 

@@ -74,47 +74,70 @@ infer_latest_snapshot(void)
 	return RegisterSnapshot(GetLatestSnapshot());
 }
 
-/* Rows of a table whose first column is this uuid, in the key's order. */
-static SysScanDesc
-scan_by_id(Relation table, InferTable which, const pg_uuid_t *id, Snapshot snapshot)
+typedef struct IdScan				/* over the latest rows of a table whose first column is an id */
 {
+	Relation	table;
+	TupleDesc	desc;
+	LOCKMODE	lock;
+	Snapshot	snapshot;
+	SysScanDesc scan;
 	ScanKeyData key;
+} IdScan;
 
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_UUID_EQ, UUIDPGetDatum(id));
-	return systable_beginscan(table, infer_table_key_oid(which), true, snapshot, 1, &key);
+static void
+begin_scan(IdScan *scan, InferTable which, const pg_uuid_t *id, LOCKMODE lock)
+{
+	scan->table = table_open(infer_table_oid(which), lock);
+	scan->desc = RelationGetDescr(scan->table);
+	scan->lock = lock;
+	scan->snapshot = infer_latest_snapshot();
+	ScanKeyInit(&scan->key, 1, BTEqualStrategyNumber, F_UUID_EQ, UUIDPGetDatum(id));
+	scan->scan = systable_beginscan(scan->table, infer_table_key_oid(which), true, scan->snapshot, 1, &scan->key);
+}
+
+/* changed: rows of infer.model_version were.  A writer's lock stays until the transaction's end. */
+static void
+end_scan(IdScan *scan, bool changed)
+{
+	systable_endscan(scan->scan);
+	UnregisterSnapshot(scan->snapshot);
+	if (changed)
+		infer_versions_changed(scan->table);
+	table_close(scan->table, scan->lock == AccessShareLock ? AccessShareLock : NoLock);
 }
 
 int32
 infer_counter_next(const pg_uuid_t *id)
 {
-	Relation	table = table_open(infer_table_oid(INFER_TABLE_COUNTER), RowExclusiveLock);
-	Snapshot	snapshot = infer_latest_snapshot();
-	SysScanDesc scan = scan_by_id(table, INFER_TABLE_COUNTER, id, snapshot);
-	HeapTuple	tuple = systable_getnext(scan);
+	IdScan		scan;
+	HeapTuple	tuple;
+	HeapTuple	next;
 	Datum		values[Natts_counter];
 	bool		nulls[Natts_counter] = {false};
 	int32		version = 1;
 
+	begin_scan(&scan, INFER_TABLE_COUNTER, id, RowExclusiveLock);
+	tuple = systable_getnext(scan.scan);
 	if (HeapTupleIsValid(tuple))
 	{
 		bool		isnull;
 
-		version = DatumGetInt32(heap_getattr(tuple, Anum_counter_last_version, RelationGetDescr(table), &isnull));
+		version = DatumGetInt32(heap_getattr(tuple, Anum_counter_last_version, scan.desc, &isnull));
 		if (version == PG_INT32_MAX)
 			ereport(ERROR,
 					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-					 errmsg("the model has no version numbers left")));
+					 errmsg("the model has no version numbers left"),
+					 errhint("Create a model of another name.")));
 		version++;
 	}
 	values[Anum_counter_model_id - 1] = UUIDPGetDatum(id);
 	values[Anum_counter_last_version - 1] = Int32GetDatum(version);
+	next = heap_form_tuple(scan.desc, values, nulls);
 	if (HeapTupleIsValid(tuple))
-		CatalogTupleUpdate(table, &tuple->t_self, heap_form_tuple(RelationGetDescr(table), values, nulls));
+		CatalogTupleUpdate(scan.table, &tuple->t_self, next);
 	else
-		CatalogTupleInsert(table, heap_form_tuple(RelationGetDescr(table), values, nulls));
-	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	table_close(table, NoLock);
+		CatalogTupleInsert(scan.table, next);
+	end_scan(&scan, false);
 	return version;
 }
 
@@ -154,80 +177,66 @@ tuple_active(HeapTuple tuple, TupleDesc desc)
 int
 infer_version_state(const pg_uuid_t *id, int32 version)
 {
-	Relation	table = table_open(infer_table_oid(INFER_TABLE_VERSION), AccessShareLock);
-	Snapshot	snapshot = infer_latest_snapshot();
-	SysScanDesc scan = scan_by_id(table, INFER_TABLE_VERSION, id, snapshot);
+	IdScan		scan;
 	HeapTuple	tuple;
 	int			state = -1;
 
-	while (state < 0 && HeapTupleIsValid(tuple = systable_getnext(scan)))
-		if (tuple_version(tuple, RelationGetDescr(table)) == version)
-			state = tuple_active(tuple, RelationGetDescr(table)) ? 1 : 0;
-	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	table_close(table, AccessShareLock);
+	begin_scan(&scan, INFER_TABLE_VERSION, id, AccessShareLock);
+	while (state < 0 && HeapTupleIsValid(tuple = systable_getnext(scan.scan)))
+		if (tuple_version(tuple, scan.desc) == version)
+			state = tuple_active(tuple, scan.desc) ? 1 : 0;
+	end_scan(&scan, false);
 	return state;
 }
 
 bool
 infer_version_any(const pg_uuid_t *id)
 {
-	Relation	table = table_open(infer_table_oid(INFER_TABLE_VERSION), AccessShareLock);
-	Snapshot	snapshot = infer_latest_snapshot();
-	SysScanDesc scan = scan_by_id(table, INFER_TABLE_VERSION, id, snapshot);
-	bool		any = HeapTupleIsValid(systable_getnext(scan));
+	IdScan		scan;
+	bool		any;
 
-	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	table_close(table, AccessShareLock);
+	begin_scan(&scan, INFER_TABLE_VERSION, id, AccessShareLock);
+	any = HeapTupleIsValid(systable_getnext(scan.scan));
+	end_scan(&scan, false);
 	return any;
 }
 
 bool
 infer_version_activate(const pg_uuid_t *id, int32 version)
 {
-	Relation	table = table_open(infer_table_oid(INFER_TABLE_VERSION), RowExclusiveLock);
-	TupleDesc	desc = RelationGetDescr(table);
-	Snapshot	snapshot = infer_latest_snapshot();
-	SysScanDesc scan = scan_by_id(table, INFER_TABLE_VERSION, id, snapshot);
+	IdScan		scan;
 	HeapTuple	tuple;
 	bool		found = false;
 
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	begin_scan(&scan, INFER_TABLE_VERSION, id, RowExclusiveLock);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan.scan)))
 	{
-		bool		chosen = tuple_version(tuple, desc) == version;
+		bool		chosen = tuple_version(tuple, scan.desc) == version;
 		Datum		values[Natts_version];
 		bool		nulls[Natts_version];
 		bool		replace[Natts_version] = {false};
 
 		found |= chosen;
-		if (tuple_active(tuple, desc) == chosen)
+		if (tuple_active(tuple, scan.desc) == chosen)
 			continue;
 		values[Anum_version_active - 1] = BoolGetDatum(chosen);
 		nulls[Anum_version_active - 1] = false;
 		replace[Anum_version_active - 1] = true;
-		CatalogTupleUpdate(table, &tuple->t_self, heap_modify_tuple(tuple, desc, values, nulls, replace));
+		CatalogTupleUpdate(scan.table, &tuple->t_self, heap_modify_tuple(tuple, scan.desc, values, nulls, replace));
 	}
-	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	infer_versions_changed(table);
-	table_close(table, NoLock);
+	end_scan(&scan, true);
 	return found;
 }
 
 void
 infer_version_delete(const pg_uuid_t *id, int32 version)
 {
-	Relation	table = table_open(infer_table_oid(INFER_TABLE_VERSION), RowExclusiveLock);
-	Snapshot	snapshot = infer_latest_snapshot();
-	SysScanDesc scan = scan_by_id(table, INFER_TABLE_VERSION, id, snapshot);
+	IdScan		scan;
 	HeapTuple	tuple;
 
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-		if (version == 0 || tuple_version(tuple, RelationGetDescr(table)) == version)
-			CatalogTupleDelete(table, &tuple->t_self);
-	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	infer_versions_changed(table);
-	table_close(table, NoLock);
+	begin_scan(&scan, INFER_TABLE_VERSION, id, RowExclusiveLock);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan.scan)))
+		if (tuple_version(tuple, scan.desc) == version)
+			CatalogTupleDelete(scan.table, &tuple->t_self);
+	end_scan(&scan, true);
 }

@@ -809,12 +809,6 @@ infer_client_output(InferCall *call, uint32 row, uint32 output, InferOutput *out
 		out->data = address(call, column->data_offset + begin * infer_type_bytes(column->type));
 }
 
-const struct infer_reply *
-infer_client_reply(InferCall *call)
-{
-	return &call->reply;
-}
-
 void
 infer_client_end(InferCall *call)
 {
