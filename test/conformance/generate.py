@@ -373,6 +373,8 @@ def shapes():
         add('ConstantOfShape', version, opset, 'default', [Const(np.array([2]))])
     for version, opset in versions('Range'):
         add('Range', version, opset, 'i64', [Const(np.int64(1)), Const(np.int64(8)), Const(np.int64(3))])
+        add('Range', version, opset, 'i64_large', [Const(np.int64(2**60 + 1)), Const(np.int64(2**60 + 8)), Const(np.int64(3))])
+        add('Range', version, opset, 'i64_down', [Const(np.int64(7)), Const(np.int64(-1)), Const(np.int64(-4))])
         add('Range', version, opset, 'f32', [Const(np.float32(2)), Const(np.float32(-1)), Const(np.float32(-0.5))])
 
 

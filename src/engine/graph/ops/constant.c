@@ -148,6 +148,27 @@ range_fill(uint8_t type, void *data, int64_t count, double start, double delta, 
 		}
 }
 
+/* How many elements, which may be more than can be; -1: without end. */
+static int64_t
+range_count_ints(int64_t start, int64_t limit, int64_t delta)
+{
+	__int128	gap = delta > 0 ? (__int128) limit - start : (__int128) start - limit;
+	__int128	step = delta > 0 ? delta : -(__int128) delta;
+	__int128	count = delta == 0 ? -1 : gap <= 0 ? 0 : (gap + step - 1) / step;
+
+	return count > INT64_MAX ? INT64_MAX : (int64_t) count;
+}
+
+static int64_t
+range_count_floats(double start, double limit, double delta)
+{
+	double		count = ceil((limit - start) / delta);
+
+	if (isnan(count))
+		return -1;
+	return count < 0 ? 0 : count >= (double) GRAPH_ELEMENTS_MAX ? GRAPH_ELEMENTS_MAX : (int64_t) count;
+}
+
 /* start, start + delta, … before limit; all three constants. */
 static bool
 lower_range(struct graph *graph, const struct onnx_node *node)
@@ -156,7 +177,6 @@ lower_range(struct graph *graph, const struct onnx_node *node)
 	int32_t		inputs[3];
 	double		numbers[3];
 	int64_t		ints[3] = {0, 0, 0};
-	double		steps;
 	int64_t		count;
 	int32_t		value;
 	void	   *data;
@@ -177,10 +197,10 @@ lower_range(struct graph *graph, const struct onnx_node *node)
 	if (type != graph_value(graph, inputs[1])->type || type != graph_value(graph, inputs[2])->type ||
 		type == DEVICE_BOOL)
 		return graph_malformed(graph, node, "has a start, limit and delta that are not numbers of one type");
-	steps = ceil((numbers[1] - numbers[0]) / numbers[2]);
-	if (isnan(steps) || steps >= (double) GRAPH_ELEMENTS_MAX)
+	count = type == DEVICE_F32 || type == DEVICE_F64 ? range_count_floats(numbers[0], numbers[1], numbers[2]) :
+		range_count_ints(ints[0], ints[1], ints[2]);
+	if (count < 0 || count >= GRAPH_ELEMENTS_MAX)
 		return graph_malformed(graph, node, "has no end");
-	count = steps > 0 ? (int64_t) steps : 0;
 	value = graph_constant_make(graph, type, 1, &count, &data);
 	if (value >= 0)
 		range_fill(type, data, count, numbers[0], numbers[2], ints[0], ints[2]);
