@@ -39,6 +39,8 @@ test_fixtures(void)
 				 "operators that are not supported: Einsum (ai.onnx 17), Frobnicate (org.example), TreeEnsemble (ai.onnx.ml 5)",
 				 "all operators that are missing are listed once, with domain and version");
 	test_refused("unknown_attribute.onnx", INFER_ERROR_UNSUPPORTED, "\"slope\"", "an unknown attribute is named");
+	test_refused("unknown_input.onnx", INFER_ERROR_UNSUPPORTED, "\"slope\"", "so is an unknown input");
+	test_refused("no_axis.onnx", INFER_ERROR_MODEL, "no attribute \"axis\"", "an attribute that has no default is missed");
 	test_refused("unknown_type.onnx", INFER_ERROR_UNSUPPORTED, "float16", "a type that is not supported is named");
 	test_refused("unknown_opset.onnx", INFER_ERROR_UNSUPPORTED, "99", "an unknown operator set is named");
 	test_refused("unknown_ir.onnx", INFER_ERROR_UNSUPPORTED, "14", "an unknown IR version is named");

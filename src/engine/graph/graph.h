@@ -24,8 +24,8 @@
  *	- The first failure stands in graph->status.  A function that gets GRAPH_FAILED among
  *	  its inputs gives GRAPH_FAILED and says nothing: an operator may go on and let the
  *	  last call tell.
- *	- An operator reads each attribute it knows; those it did not read are refused by
- *	  name when it returns.
+ *	- An operator reads each attribute and asks for each input that it knows; those that it
+ *	  did not are refused by name when it returns.
  *	- A constant's elements are aligned to their size.
  *
  * To add an operator: one entry in a family's table under ops/, one function
@@ -115,6 +115,7 @@ struct graph
 	struct device_queue *queue;		/* for folding; while the graph is built */
 	const struct onnx_node *node;	/* that is being lowered, or NULL */
 	uint64_t	attributes_read;	/* of that node, a bit each */
+	uint32_t	inputs_read;		/* of that node: so many were asked for */
 	int32_t    *by_name;			/* value of each of the model's names, or GRAPH_ABSENT */
 
 	uint32_t	dims_count;

@@ -245,6 +245,16 @@ check_attributes(struct graph *graph, const struct onnx_node *node)
 }
 
 static bool
+check_inputs(struct graph *graph, const struct onnx_node *node)
+{
+	for (uint32_t i = graph->inputs_read; i < node->inputs_count; i++)
+		if (node->inputs[i] >= 0)
+			return graph_unsupported(graph, node, "has the input %u (\"%.200s\"), which is not supported in version %u",
+									 i, graph->model->names[node->inputs[i]], node->version);
+	return true;
+}
+
+static bool
 lower_node(struct graph *graph, const struct onnx_node *node)
 {
 	bool		name_known;
@@ -253,10 +263,12 @@ lower_node(struct graph *graph, const struct onnx_node *node)
 
 	graph->node = node;
 	graph->attributes_read = 0;
+	graph->inputs_read = 0;
 	fine = op->lower(graph, node);
 	if (!fine && graph->status->error == 0)
 		status_set(graph->status, INFER_ERROR_INTERNAL, "operator %s failed and did not say why", node->op);
-	fine = fine && graph->status->error == 0 && check_attributes(graph, node);
+	fine = fine && graph->status->error == 0 && check_attributes(graph, node) &&
+		check_inputs(graph, node);
 	graph->node = NULL;
 	return fine;
 }

@@ -80,6 +80,8 @@ graph_input_optional(struct graph *graph, const struct onnx_node *node, uint32_t
 {
 	int32_t		value;
 
+	if (i >= graph->inputs_read)
+		graph->inputs_read = i + 1;
 	if (i >= node->inputs_count || node->inputs[i] < 0)
 		return GRAPH_ABSENT;
 	value = graph->by_name[node->inputs[i]];

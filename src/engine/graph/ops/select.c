@@ -14,8 +14,10 @@ lower_concat(struct graph *graph, const struct onnx_node *node)
 	int64_t		attribute;
 	int			axis;
 
-	if (inputs == NULL || !graph_attribute_int(graph, node, "axis", 1, &attribute))
+	if (inputs == NULL || !graph_attribute_int(graph, node, "axis", 0, &attribute))
 		return false;
+	if (!graph_attribute_has(node, "axis"))
+		return graph_malformed(graph, node, "has no attribute \"axis\"");
 	for (uint32_t i = 0; i < node->inputs_count; i++)
 	{
 		inputs[i] = graph_input(graph, node, i);

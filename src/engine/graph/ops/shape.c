@@ -203,7 +203,7 @@ static bool
 lower_dropout(struct graph *graph, const struct onnx_node *node)
 {
 	int32_t		x = graph_input(graph, node, 0);
-	int32_t		training = node->version >= 12 ? graph_input_optional(graph, node, 2) : GRAPH_ABSENT;
+	int32_t		training = node->version >= 12 ? graph_input_optional(graph, node, 2) : GRAPH_ABSENT;	/* input 1: the ratio */
 	int64_t		is_test = 1;
 	double		trains = 0;
 
