@@ -31,6 +31,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine_process.h"
@@ -128,6 +129,19 @@ supervisor_exit(int code, Datum arg)
 }
 
 /* ---- small helpers ---- */
+
+/*
+ * The time in usec, for differences only.  Not the wall's clock: set back, it would put off a
+ * start, or the end of an engine that hangs, by as much.
+ */
+static TimestampTz
+monotonic_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (TimestampTz) now.tv_sec * USECS_PER_SEC + now.tv_nsec / 1000;
+}
 
 static TimestampTz
 after_ms(TimestampTz from, int ms)
@@ -461,7 +475,7 @@ take_restart_request(void)
 static long
 supervise(void)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = monotonic_now();
 	bool		restart = take_restart_request();
 	int			status;
 
@@ -593,7 +607,7 @@ PG_FUNCTION_INFO_V1(infer_restart_engine);
 Datum
 infer_restart_engine(PG_FUNCTION_ARGS)
 {
-	TimestampTz deadline = after_ms(GetCurrentTimestamp(), infer_timeout);
+	TimestampTz deadline = after_ms(monotonic_now(), infer_timeout);
 	uint64		starts;
 	uint64		starts_now;
 
@@ -612,7 +626,7 @@ infer_restart_engine(PG_FUNCTION_ARGS)
 		LWLockRelease(infer_shared->lock);
 		if (starts_now > starts)
 			PG_RETURN_VOID();
-		if (infer_timeout > 0 && GetCurrentTimestamp() >= deadline)
+		if (infer_timeout > 0 && monotonic_now() >= deadline)
 			ereport(ERROR,
 					(errcode(ERRCODE_INFER_ENGINE_UNAVAILABLE),
 					 errmsg("the engine was not started within infer.timeout"),
