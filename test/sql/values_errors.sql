@@ -22,6 +22,7 @@ SELECT pg_temp.fails($$SELECT infer('echo_int', 1.5)$$);
 SELECT pg_temp.fails($$SELECT infer('echo_int', 1.5::real)$$);
 SELECT pg_temp.fails($$SELECT infer('echo_bool', 2)$$);
 SELECT pg_temp.fails($$SELECT infer('echo_bool', 0.5)$$);
+SELECT pg_temp.fails($$SELECT infer('echo_bool', 0.99999999999999999999)$$);
 SELECT pg_temp.fails($$SELECT infer('echo_wide', '{1,1e39,3}'::float8[])$$);
 SELECT pg_temp.fails($$SELECT infer('echo_named', '{"a": 1, "b": 1e39, "Sepal.Length": 3}'::jsonb)$$);
 SELECT pg_temp.fails($$SELECT infer('echo_string', date 'infinity')$$);

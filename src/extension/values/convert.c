@@ -188,7 +188,8 @@ number_to_bool(ValueSink *sink, uint64 element, ValueSource source, Datum value)
 
 	if (source == SOURCE_BOOL)
 		return DatumGetBool(value) ? 1 : 0;
-	wide = number_to_double(sink, element, source, value, false);
+	wide = source == SOURCE_NUMERIC ? numeric_to_int64(sink, element, DatumGetNumeric(value))
+		: number_to_double(sink, element, source, value, false);
 	if (wide != 0 && wide != 1)
 		out_of_range(sink, element, float8_text(wide));
 	return wide == 1;
