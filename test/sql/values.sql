@@ -125,6 +125,14 @@ SELECT pg_temp.fails($$SELECT infer('echo_named', '{"a": 1, "b": null, "Sepal.Le
 SELECT pg_temp.fails($$SELECT infer('echo_words', 'a', NULL)$$);
 SELECT pg_temp.fails($$SELECT infer('echo_pair', NULL::real[], 'w')$$);
 
+-- values that lie in a TOAST table
+CREATE TEMP TABLE toasted (word text, document jsonb, numbers float8[]);
+ALTER TABLE toasted ALTER word SET STORAGE EXTERNAL, ALTER document SET STORAGE EXTERNAL, ALTER numbers SET STORAGE EXTERNAL;
+INSERT INTO toasted SELECT repeat('w', 9000), jsonb_build_object('x', '[1, 2, 3]'::jsonb, 'other', repeat('o', 9000)), array_fill(1.5::float8, ARRAY[3000]);
+SELECT infer('echo_string', word) = infer.try('echo_string', word) AS word, infer.try('echo_string', word) ->> 0 = word AS same,
+	infer.try('echo_wide', document), infer.try('echo_wide', numbers) IS NULL AS hidden FROM toasted;
+SELECT infer.try('echo_string', r) ->> 0 = r.x AS row FROM (SELECT word AS x, document FROM toasted) r;
+
 \set ECHO none
 \o /dev/null
 SELECT infer.drop_model(name) FROM infer.models;
