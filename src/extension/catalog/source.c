@@ -158,7 +158,7 @@ check_mode(const struct stat *st, const char *path)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a regular file", path),
-				 errhint("Give a model's file, or a folder that holds only what the model needs.")));
+				 errhint("Give a model's file, or the folder that holds its files.")));
 }
 
 static void
