@@ -100,7 +100,11 @@ scores_check_probabilities(const InferModel *model, const Scores *scores, bool d
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("the scores of model \"%s\" are not probabilities", model->name),
+				 scores->second_only ?
+				 errdetail("The model's one number is the probability of its second class, so it must be between 0 and 1.") :
 				 errdetail("They are not between 0 and 1, or do not add up to 1."),
+				 scores->second_only ?
+				 errhint("Use infer.outputs() for the number as it is, or create a version without the option \"classes\".") :
 				 errhint("Use infer.outputs() for the scores as they are, or infer.classify() for the label.")));
 }
 
