@@ -38,6 +38,8 @@ SELECT infer.create_model(NULL, data => :three);
 \set VERBOSITY default
 SELECT infer.predict('nothing', 1);
 SELECT infer.predict('sum@9', 1);
+SELECT infer.predict(repeat('y', 100000), 1);
+SELECT infer.predict(repeat('ü', 100000) || '@x', 1);
 SELECT infer.predict('sum@x', 1);
 SELECT infer.predict('sum@', 1);
 SELECT infer.predict('sum@01', 1);

@@ -117,7 +117,7 @@ infer_anchor_get(const char *name, InferAnchor *anchor)
 	if (!infer_anchor_find(name, anchor, NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("model \"%s\" does not exist", name),
+				 errmsg("model \"%s\" does not exist", infer_model_name_shown(name)),
 				 errhint("See infer.models, or make it with infer.create_model().")));
 }
 

@@ -300,6 +300,7 @@ extern void infer_check_may_create(void);
 extern void infer_utility_init(void);
 
 /* Raises 42602 unless a model may have that name. */
+extern const char *infer_model_name_shown(const char *name);
 extern void infer_model_name_check(const char *name);
 
 #endif							/* INFER_CATALOG_INTERNAL_H */

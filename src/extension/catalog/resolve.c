@@ -194,14 +194,14 @@ parse_name(const char *text, char *name, int32 *version)
 		if (length == 0 || at[1] < '1' || at[1] > '9' || *end != '\0' || errno != 0 || number > PG_INT32_MAX)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_NAME),
-					 errmsg("invalid model name \"%s\"", text),
+					 errmsg("invalid model name \"%s\"", infer_model_name_shown(text)),
 					 errhint("Write a model as its name, or as name@version with a version's number.")));
 		*version = (int32) number;
 	}
 	if (length >= NAMEDATALEN)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("model \"%s\" does not exist", text),
+				 errmsg("model \"%s\" does not exist", infer_model_name_shown(text)),
 				 errdetail("A model's name has at most %d bytes.", NAMEDATALEN - 1)));
 	memcpy(name, text, length);
 	name[length] = '\0';

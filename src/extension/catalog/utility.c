@@ -19,6 +19,7 @@
 #include "commands/defrem.h"
 #include "commands/extension.h"
 #include "foreign/foreign.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "tcop/utility.h"
@@ -28,7 +29,20 @@
 #include "../compat.h"
 #include "internal.h"
 
+#define NAME_SHOWN (2 * NAMEDATALEN)
+
 static ProcessUtility_hook_type prev_process_utility = NULL;
+
+/* A name in a message: callers may give any text. */
+const char *
+infer_model_name_shown(const char *name)
+{
+	int			length = strlen(name);
+
+	if (length <= NAME_SHOWN)
+		return name;
+	return psprintf("%.*s...", pg_mbcliplen(name, length, NAME_SHOWN), name);
+}
 
 void
 infer_model_name_check(const char *name)
@@ -44,7 +58,7 @@ infer_model_name_check(const char *name)
 	if (fault != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_NAME),
-				 errmsg("invalid model name \"%s\"", name),
+				 errmsg("invalid model name \"%s\"", infer_model_name_shown(name)),
 				 errdetail("%s", fault)));
 }
 
