@@ -436,6 +436,10 @@ extern const struct device_ops null_device_ops;	/* the CPU device, with faults *
 extern struct device *device_open(const char *setting, const struct device_options *options,
 								  struct status *status);
 
+/* "binary" and "add", "gemm" and "relu": what the user sees of an op; "" where there is nothing. */
+extern const char *device_op_name(const struct device_op *op);
+extern const char *device_function_name(const struct device_op *op);
+
 extern size_t device_type_bytes(uint8_t type);	/* of one element in a tensor */
 extern int64_t device_item_elements(const struct device_tensor *tensor);
 

@@ -22,22 +22,13 @@ struct making						/* of one plan */
 	struct status *status;
 };
 
-static const char *const op_names[DEVICE_OPCODES] = {
-	[DEVICE_OP_GEMM] = "gemm", [DEVICE_OP_MATMUL] = "matmul", [DEVICE_OP_UNARY] = "unary",
-	[DEVICE_OP_BINARY] = "binary", [DEVICE_OP_WHERE] = "where", [DEVICE_OP_CAST] = "cast",
-	[DEVICE_OP_COPY] = "copy", [DEVICE_OP_CONCAT] = "concat", [DEVICE_OP_GATHER] = "gather",
-	[DEVICE_OP_REDUCE] = "reduce", [DEVICE_OP_SOFTMAX] = "softmax", [DEVICE_OP_ARG] = "arg",
-	[DEVICE_OP_NORMALIZE] = "normalize", [DEVICE_OP_LOOKUP] = "lookup",
-};
-
 static bool
 refuse(const struct making *making, const char *why)
 {
 	return status_set(making->status, INFER_ERROR_UNSUPPORTED,
-					  "the cpu device cannot compute primitive \"%s\" (function %d, type %d): %s",
-					  making->op->op < DEVICE_OPCODES && op_names[making->op->op] != NULL
-					  ? op_names[making->op->op] : "unknown",
-					  making->op->fn, making->plan->type, why);
+					  "the cpu device cannot compute primitive %u, \"%s %s\", of type %s: %s",
+					  making->op->op, device_op_name(making->op), device_function_name(making->op),
+					  infer_type_name(making->plan->type), why);
 }
 
 static const struct device_tensor *

@@ -91,7 +91,7 @@ check_support(struct compiler *c)
 	for (uint32_t i = 0; i < c->ops_count; i++)
 	{
 		const struct device_op *op = &c->ops[i];
-		const char *function = graph_function_name(op);
+		const char *function = device_function_name(op);
 		char		label[512];
 
 		if (graph->device->ops->supports(graph->device, op, c->tensors) != 0)
@@ -100,7 +100,7 @@ check_support(struct compiler *c)
 		graph_node_label(graph, op->node, label, sizeof(label));
 		if (used < sizeof(list))
 			used += (size_t) snprintf(list + used, sizeof(list) - used, "%s%s needs %s%s%s of %s",
-									  count == 1 ? "" : ", ", label, graph_op_name(op),
+									  count == 1 ? "" : ", ", label, device_op_name(op),
 									  function[0] == '\0' ? "" : " ", function,
 									  infer_type_name(c->tensors[op->output].type));
 	}

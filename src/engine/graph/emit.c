@@ -149,7 +149,7 @@ graph_unary(struct graph *graph, uint16_t fn, int32_t x, double f0, double f1)
 	from = graph_value(graph, x);
 	type = from->type;
 	if (fn == UNARY_NOT ? type != DEVICE_BOOL : !type_is_number(type))
-		return refuse_type(graph, graph_function_name(&op), type);
+		return refuse_type(graph, device_function_name(&op), type);
 	if (fn == UNARY_IS_NAN || fn == UNARY_IS_INF)
 		type = DEVICE_BOOL;
 	memcpy(dims, from->dims, sizeof(dims));
@@ -175,7 +175,7 @@ graph_binary(struct graph *graph, uint16_t fn, int32_t a, int32_t b)
 		return refuse_types(graph, x->type, y->type);
 	if (fn >= BINARY_AND && fn <= BINARY_XOR ? type != DEVICE_BOOL :
 		fn != BINARY_EQUAL && !type_is_number(type))
-		return refuse_type(graph, graph_function_name(&op), type);
+		return refuse_type(graph, device_function_name(&op), type);
 	if (fn >= BINARY_EQUAL && fn <= BINARY_GREATER_EQUAL)
 		type = DEVICE_BOOL;
 	if (!graph_broadcast(x->rank, x->dims, y->rank, y->dims, &rank, dims))

@@ -147,8 +147,8 @@ graph_fold(struct graph *graph, const struct device_op *op, uint8_t type, int ra
 	if (ops->supports(graph->device, &folded, tensors) == 0)
 	{
 		graph_unsupported(graph, graph->node, "needs %s%s%s on constants, which the device does not compute",
-						  graph_op_name(op), graph_function_name(op)[0] == '\0' ? "" : " ",
-						  graph_function_name(op));
+						  device_op_name(op), device_function_name(op)[0] == '\0' ? "" : " ",
+						  device_function_name(op));
 		goto done;
 	}
 	program = ops->compile(graph->device, &one, graph->status);

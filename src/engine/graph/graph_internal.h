@@ -17,10 +17,6 @@ extern int32_t graph_constant_tensor(struct graph *graph, const struct onnx_tens
 extern int32_t graph_fold(struct graph *graph, const struct device_op *op, uint8_t type, int rank,
 						  const int64_t *dims);
 
-/* "add", "sigmoid", "relu" …: what the user sees of an op. */
-extern const char *graph_op_name(const struct device_op *op);
-extern const char *graph_function_name(const struct device_op *op);		/* "" if it has none */
-
 /* "node 3 (Gemm \"dense_1\")" into text. */
 extern const char *graph_node_label(const struct graph *graph, int32_t node, char *text, size_t size);
 

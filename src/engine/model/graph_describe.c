@@ -26,9 +26,9 @@ print_op(const struct graph_model *m, const struct graph_op *op)
 {
 	const struct graph *graph = &m->graph;
 	const struct graph_value *output = graph_value(graph, op->device.output);
-	const char *function = graph_function_name(&op->device);
+	const char *function = device_function_name(&op->device);
 
-	printf("      %s", graph_op_name(&op->device));
+	printf("      %s", device_op_name(&op->device));
 	if (op->device.op == DEVICE_OP_GEMM && op->scale != NULL)
 		printf(" with folded normalisation");
 	if (op->device.op == DEVICE_OP_GEMM && op->device.inputs[1] >= 0)

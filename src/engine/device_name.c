@@ -1,8 +1,8 @@
 /*
- * op_name.c
- *	  What the device's primitives are called in messages and in infer-engine check.
+ * device_name.c
+ *	  What the primitives of device.h are called in messages and in infer-engine check.
  */
-#include "graph_internal.h"
+#include "device.h"
 
 static const char *const op_names[DEVICE_OPCODES] = {
 	[DEVICE_OP_GEMM] = "gemm", [DEVICE_OP_MATMUL] = "matmul", [DEVICE_OP_UNARY] = "unary",
@@ -51,13 +51,13 @@ static const char *const normalize_names[] = {"", "max", "l1", "l2"};
 	((fn) < sizeof(names) / sizeof((names)[0]) && (names)[fn] != NULL ? (names)[fn] : "")
 
 const char *
-graph_op_name(const struct device_op *op)
+device_op_name(const struct device_op *op)
 {
 	return NAME_IN(op_names, op->op);
 }
 
 const char *
-graph_function_name(const struct device_op *op)
+device_function_name(const struct device_op *op)
 {
 	switch (op->op)
 	{
