@@ -165,11 +165,27 @@ struct device_tensor
  *				greatest magnitude: the operator's formula, and onnxruntime).
  * LOOKUP		y = table[x]: an exact map from numbers or strings to numbers or strings,
  *				params: struct device_lookup.  Host.
+ * CUMSUM		y = running sums of x along axis i[0], from its end if i[2]; i[1]: without the
+ *				element itself, from 0.  Elements are added one after the other.  Numbers.
+ * TOPK			y (I64) = places along axis i[0] of the elements that are first in the order of
+ *				fn (TOPK_LARGEST, TOPK_SMALLEST), as many as y's axis has, in that order; of
+ *				equals the one of the lower place first; a NaN is greater than every number.
+ * OFFSET		y (I64) = the place in a row-major array of sizes i[0 … q − 1], times i[8], that
+ *				each run of q elements along x's last axis names (q: its length, at most 8;
+ *				x: I32, I64).  A negative one counts from the end; one out of range is this row's
+ *				error and gives 0.
+ * SCATTER		y = x, but that y[p[j]·a + e] = fn(what is there, u[j·a + e]), j ascending, where a
+ *				is u's elements by p's (fn: SCATTER_*).  in: x, p (I64), u.  A place out of range
+ *				is this row's error.  SCATTER_SET: any type, the others numbers.
+ * DISTANCE		y[…,s] = Σ (x[…,f] − c[s,f])², summed as by REDUCE.  in: x, c (lead NONE).  F32, F64.
+ * COUPLE		y[…,C] = the probabilities of C = i[0] classes that agree best with those of all
+ *				pairs i < j, x[…,C(C − 1)/2], that it is i and not j.  Algorithm 2 of Wu, Lin and Weng
+ *				(JMLR 5, 2004): at most 100 rounds, until no error is 0.005 / C.  F32.
  *
  * NaNs that arithmetic makes are stored as the one quiet NaN (0x7FC00000), so that bits do
  * not depend on which of two NaN operands an instruction hands on.
  *
- * To come: TREES, LAYERNORM, TOPK, SCATTER, ATTENTION, KV, EMBED, QUANTISED GEMM …
+ * To come: TREES, LAYERNORM, ATTENTION, KV, EMBED, QUANTISED GEMM …
  */
 enum device_opcode
 {
@@ -187,6 +203,12 @@ enum device_opcode
 	DEVICE_OP_ARG,
 	DEVICE_OP_NORMALIZE,
 	DEVICE_OP_LOOKUP,
+	DEVICE_OP_CUMSUM,
+	DEVICE_OP_TOPK,
+	DEVICE_OP_OFFSET,
+	DEVICE_OP_SCATTER,
+	DEVICE_OP_DISTANCE,
+	DEVICE_OP_COUPLE,
 	DEVICE_OPCODES
 };
 
@@ -229,6 +251,7 @@ enum device_binary
 	BINARY_EQUAL, BINARY_LESS, BINARY_LESS_EQUAL, BINARY_GREATER, BINARY_GREATER_EQUAL,	/* to BOOL;
 									 * EQUAL also on BOOL and STRING */
 	BINARY_AND, BINARY_OR, BINARY_XOR,	/* BOOL */
+	BINARY_BIT_AND, BINARY_BIT_OR, BINARY_BIT_XOR,	/* I32, I64 */
 	BINARY_FUNCTIONS
 };
 
@@ -249,6 +272,16 @@ enum device_softmax
 enum device_arg
 {
 	ARG_MAX = 1, ARG_MIN
+};
+
+enum device_topk
+{
+	TOPK_LARGEST = 1, TOPK_SMALLEST
+};
+
+enum device_scatter
+{
+	SCATTER_SET = 1, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN
 };
 
 enum device_normalize

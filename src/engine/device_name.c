@@ -9,7 +9,9 @@ static const char *const op_names[DEVICE_OPCODES] = {
 	[DEVICE_OP_BINARY] = "binary", [DEVICE_OP_WHERE] = "where", [DEVICE_OP_CAST] = "cast",
 	[DEVICE_OP_COPY] = "copy", [DEVICE_OP_CONCAT] = "concat", [DEVICE_OP_GATHER] = "gather",
 	[DEVICE_OP_REDUCE] = "reduce", [DEVICE_OP_SOFTMAX] = "softmax", [DEVICE_OP_ARG] = "arg",
-	[DEVICE_OP_NORMALIZE] = "normalize", [DEVICE_OP_LOOKUP] = "lookup"
+	[DEVICE_OP_NORMALIZE] = "normalize", [DEVICE_OP_LOOKUP] = "lookup",
+	[DEVICE_OP_CUMSUM] = "cumulative sum", [DEVICE_OP_TOPK] = "top k", [DEVICE_OP_OFFSET] = "offset",
+	[DEVICE_OP_SCATTER] = "scatter", [DEVICE_OP_DISTANCE] = "distance", [DEVICE_OP_COUPLE] = "couple"
 };
 
 static const char *const unary_names[UNARY_FUNCTIONS] = {
@@ -34,7 +36,8 @@ static const char *const binary_names[BINARY_FUNCTIONS] = {
 	[BINARY_FMOD] = "fmod", [BINARY_PRELU] = "prelu", [BINARY_EQUAL] = "equal", [BINARY_LESS] = "less",
 	[BINARY_LESS_EQUAL] = "less or equal", [BINARY_GREATER] = "greater",
 	[BINARY_GREATER_EQUAL] = "greater or equal", [BINARY_AND] = "and", [BINARY_OR] = "or",
-	[BINARY_XOR] = "xor"
+	[BINARY_XOR] = "xor", [BINARY_BIT_AND] = "bitwise and", [BINARY_BIT_OR] = "bitwise or",
+	[BINARY_BIT_XOR] = "bitwise xor"
 };
 
 static const char *const reduce_names[REDUCE_FUNCTIONS] = {
@@ -46,6 +49,8 @@ static const char *const reduce_names[REDUCE_FUNCTIONS] = {
 static const char *const softmax_names[] = {"", "plain", "log", "hard", "of what is not zero"};
 static const char *const arg_names[] = {"", "max", "min"};
 static const char *const normalize_names[] = {"", "max", "l1", "l2"};
+static const char *const topk_names[] = {"", "largest", "smallest"};
+static const char *const scatter_names[] = {"", "set", "add", "multiply", "max", "min"};
 
 #define NAME_IN(names, fn) \
 	((fn) < sizeof(names) / sizeof((names)[0]) && (names)[fn] != NULL ? (names)[fn] : "")
@@ -74,6 +79,10 @@ device_function_name(const struct device_op *op)
 			return NAME_IN(arg_names, op->fn);
 		case DEVICE_OP_NORMALIZE:
 			return NAME_IN(normalize_names, op->fn);
+		case DEVICE_OP_TOPK:
+			return NAME_IN(topk_names, op->fn);
+		case DEVICE_OP_SCATTER:
+			return NAME_IN(scatter_names, op->fn);
 		default:
 			return "";
 	}

@@ -433,6 +433,142 @@ def reductions():
             add(op, version, opset, 'i32', [x.astype(np.int32)], axis=1)
 
 
+# ---- places: gather, scatter, order ----
+
+def indexing():
+    x = f32(3, 4)
+    for version, opset in versions('GatherElements'):
+        add('GatherElements', version, opset, 'axis0', [x, Const(np.array([[0, 2, 1, -1], [1, 0, 0, 2]]))])
+        add('GatherElements', version, opset, 'axis1', [x, Const(np.array([[3], [0], [-4]], np.int32))], axis=1)
+        add('GatherElements', version, opset, 'computed', [i64(2, 3, 2), i64(2, 3, 4, low=-2, high=2)], axis=-1)
+    for version, opset in versions('GatherND'):
+        add('GatherND', version, opset, 'elements', [x, Const(np.array([[0, 1], [2, -1]]))])
+        add('GatherND', version, opset, 'rows', [x, np.array([[2], [0], [-3]])])
+        add('GatherND', version, opset, 'deep', [f32(2, 3, 4), np.array([[[0, 1]], [[1, 0]]])])
+        if version >= 12:
+            add('GatherND', version, opset, 'batch', [f32(2, 3, 4), np.array([[1], [-2]])], batch_dims=1)
+            add('GatherND', version, opset, 'batch2', [f32(2, 2, 3, 2), i64(2, 2, 5, 1, low=-3, high=3)], batch_dims=2)
+    for op in ('Scatter', 'ScatterElements'):
+        for version, opset in versions(op):
+            if op == 'Scatter' and version >= 11:
+                continue
+            add(op, version, opset, 'axis0', [x, Const(np.array([[1, 0, 2, 1]])), f32(1, 4)],
+                expect=lambda d, i, u: _scatter(d, i, u, 0))
+            add(op, version, opset, 'axis1', [x, np.array([[0, 3], [2, 1], [1, 0]]), f32(3, 2)], axis=1,
+                expect=lambda d, i, u: _scatter(d, i, u, 1))
+            add(op, version, opset, 'constant', [Const(x), Const(np.array([[1, 0, 2, 1]], np.int32)), f32(1, 4)])
+            if version >= 11:
+                add(op, version, opset, 'negative', [x, Const(np.array([[-1], [-4], [-2]])), f32(3, 1)], axis=-1)
+            for reduction in ('add', 'mul') * (version >= 16) + ('max', 'min') * (version >= 18):
+                add(op, version, opset, reduction, [x, np.array([[1, 1, 1], [0, 3, 0], [2, 2, 1]]), f32(3, 3)],
+                    axis=1, reduction=reduction)
+    for version, opset in versions('ScatterND'):
+        add('ScatterND', version, opset, 'rows', [x, Const(np.array([[2], [-3]])), f32(2, 4)])
+        add('ScatterND', version, opset, 'elements', [i64(3, 4), np.array([[2, 0], [0, -1]]), i64(2)])
+        add('ScatterND', version, opset, 'string', [np.array(['a', 'b', 'c'], object), Const(np.array([[1]])),
+                                                    np.array(['z'], object)])
+        for reduction in ('add', 'mul') * (version >= 16) + ('max', 'min') * (version >= 18):
+            add('ScatterND', version, opset, reduction, [f32(3, 2), np.array([[1], [1], [0]]), f32(3, 2)], reduction=reduction)
+            add('ScatterND', version, opset, reduction + '_i64', [i64(3, 2), np.array([[1], [1], [0]]), i64(3, 2)], reduction=reduction)
+    for version, opset in versions('TopK'):
+        ties = np.array([[2, 1, 2, 0, 7], [3, 3, 3, 3, 3]], np.float32)
+
+        def k_of(k):
+            return ([Const(np.array([k]))], {}) if version >= 10 else ([], {'k': k})
+        for label, array, k, attrs in (('last', f32(3, 6), 2, {}), ('axis0', f32(5, 3), 3, {'axis': 0}), ('ties', ties, 3, {}),
+                                       ('middle', f32(2, 7, 3), 7, {'axis': 1}), ('many', f32(1, 300), 37, {})):
+            extra, more = k_of(k)
+            add('TopK', version, opset, label, [array] + extra, outputs=2, **attrs, **more)
+        if version >= 11:
+            add('TopK', version, opset, 'smallest', [f32(3, 6), Const(np.array([4]))], outputs=2, largest=0)
+            add('TopK', version, opset, 'i64', [i64(4, 9), Const(np.array([3]))], outputs=2, axis=0)
+            add('TopK', version, opset, 'f64', [f64(3, 9), Const(np.array([1]))], outputs=2, axis=-2, largest=0)
+    for version, opset in versions('Compress'):
+        chosen = Const(np.array([True, False, True]))
+        add('Compress', version, opset, 'axis0', [x, chosen], axis=0)
+        add('Compress', version, opset, 'axis1', [x, chosen], axis=1)
+        add('Compress', version, opset, 'flat', [x, Const(np.array([False, True, False, False, True]))])
+        if version >= 11:
+            add('Compress', version, opset, 'negative', [i64(2, 3), chosen], axis=-1)
+    for version, opset in versions('OneHot'):
+        values = Const(np.array([-1, 5], np.float32))
+        add('OneHot', version, opset, 'last', [np.array([0, 2, -1, 7]), Const(np.int64(3)), values])
+        add('OneHot', version, opset, 'axis0', [i64(2, 3, low=-4, high=4), Const(np.array([4])), values], axis=0)
+        add('OneHot', version, opset, 'axis1', [i64(2, 3, low=0, high=4), Const(np.int64(4)), Const(np.array([0, 1]))], axis=1)
+        add('OneHot', version, opset, 'f32', [np.array([1, 0], np.float32), Const(np.float32(2)), values],
+            expect=lambda i, d, v: np.where(np.arange(2) == i[:, None], v[1], v[0]))
+        add('OneHot', version, opset, 'computed', [np.array([1, 0]), Const(np.int64(2)), f32(2)])
+
+
+def _scatter(data, indices, updates, axis):
+    data = data.copy()
+    np.put_along_axis(data, indices, updates, axis)
+    return data
+
+
+# ---- numbers around others, running sums, layers ----
+
+def fills():
+    for version, opset in versions('CumSum'):
+        for label, attrs in (('plain', {}), ('exclusive', {'exclusive': 1}), ('reverse', {'reverse': 1}),
+                             ('both', {'exclusive': 1, 'reverse': 1})):
+            add('CumSum', version, opset, label, [f32(3, 5), Const(np.int32(1))], **attrs)
+            add('CumSum', version, opset, label + '_axis0', [f64(3, 5), Const(np.int64(0))], **attrs)
+        add('CumSum', version, opset, 'i64', [i64(2, 3, 2), Const(np.array(-2))])
+        add('CumSum', version, opset, 'i32', [i64(7).astype(np.int32), Const(np.array(0))])
+    for version, opset in versions('Trilu'):
+        for upper in (0, 1):
+            add('Trilu', version, opset, f'plain{upper}', [f32(4, 3)], upper=upper)
+            for k in (-7, -1, 2):
+                add('Trilu', version, opset, f'shift{upper}_{k}', [i64(2, 3, 4), Const(np.int64(k))], upper=upper)
+    for version, opset in versions('EyeLike'):
+        add('EyeLike', version, opset, 'plain', [f32(3, 4)])
+        add('EyeLike', version, opset, 'above', [i64(3, 4)], k=2)
+        add('EyeLike', version, opset, 'below', [f32(3, 3)], k=-1, dtype=T.INT64)
+    for version, opset in versions('Pad'):
+        x = f32(3, 4)
+
+        def pad(label, array, pads, value=None, **attrs):
+            if version < 11:
+                add('Pad', version, opset, label, [array], pads=pads, value=value, **attrs)
+            else:
+                add('Pad', version, opset, label, [array, Const(np.array(pads))] +
+                    ([] if value is None else [Const(np.array(value, array.dtype))]), **attrs)
+        pad('zero', x, [1, 0, 2, 3])
+        pad('value', x, [0, 1, 0, 1], value=1.5)
+        pad('crop', x, [-1, 2, 0, -1])
+        pad('reflect', x, [1, 3, 2, 2], mode='reflect')
+        pad('edge', x, [0, 3, 2, 0], mode='edge')
+        if version >= 11:
+            add('Pad', version, opset, 'computed', [x, Const(np.array([0, 1, 2, 0])), np.float32(3)])
+        if version >= 13:
+            pad('i64', i64(2, 2), [1, 1, 1, 1], value=7)
+        if version >= 18:
+            add('Pad', version, opset, 'axes', [f32(2, 3, 2), Const(np.array([1, 2])), Const(np.float32(9)), Const(np.array([-2]))])
+        if version >= 19:
+            pad('wrap', x, [2, 3, 1, 6], mode='wrap')
+    for version, opset in versions('LayerNormalization'):
+        x = f32(2, 3, 4)
+        add('LayerNormalization', version, opset, 'last', [x, Const(f32(4)), Const(f32(4))])
+        add('LayerNormalization', version, opset, 'nobias', [x, Const(f32(4))])
+        add('LayerNormalization', version, opset, 'axis1', [x, Const(f32(3, 4)), Const(f32(3, 4))], axis=1)
+        add('LayerNormalization', version, opset, 'epsilon', [x, Const(f32(4)), f32(4)], epsilon=0.25)
+        add('LayerNormalization', version, opset, 'outputs', [x, Const(f32(4)), Const(f32(4))], outputs=3)
+        add('LayerNormalization', version, opset, 'f64', [f64(2, 5), Const(f64(5)), Const(f64(5))])
+    for version, opset in versions('RMSNormalization'):
+        x = f32(2, 3, 4)
+        add('RMSNormalization', version, opset, 'last', [x, Const(f32(4))])
+        add('RMSNormalization', version, opset, 'axis1', [x, Const(f32(3, 4))], axis=1)
+        add('RMSNormalization', version, opset, 'epsilon', [x, f32(4)], epsilon=0.25)
+    for op in ('BitwiseAnd', 'BitwiseOr', 'BitwiseXor'):
+        for version, opset in versions(op):
+            add(op, version, opset, 'i64', [i64(2, 3, low=-99, high=99), i64(3, low=-99, high=99)])
+            add(op, version, opset, 'i32', [i64(7, low=-99, high=99).astype(np.int32), Const(np.int32(0x55))])
+    for version, opset in versions('BitwiseNot'):
+        add('BitwiseNot', version, opset, 'i64', [i64(7, low=-99, high=99)])
+        add('BitwiseNot', version, opset, 'i32', [i64(7, low=-99, high=99).astype(np.int32)])
+
+
 # ---- ai.onnx.ml ----
 
 ML = 'ai.onnx.ml'
@@ -684,7 +820,7 @@ def without_case(written):
 
 
 def main(folder):
-    for make in (elementwise, binary, linear, shapes, reductions, ml):
+    for make in (elementwise, binary, linear, shapes, reductions, ml, indexing, fills):
         make()
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)

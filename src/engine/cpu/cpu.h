@@ -277,6 +277,17 @@ extern void cpu_run_softmax(const struct cpu_plan *, const struct cpu_run *, uin
 extern void cpu_run_arg(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
 extern void cpu_run_normalize(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
 
+/* vectors.c */
+extern void cpu_run_cumsum(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+extern void cpu_run_topk(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+extern void cpu_run_distance(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+extern void cpu_run_couple(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+#define CPU_COUPLE_MAX		1024	/* classes: bounds a thread's scratch */
+
+/* scatter.c */
+extern void cpu_run_offset(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+extern void cpu_run_scatter(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+
 /* gemm.c */
 extern uint64_t cpu_gemm_units(const struct cpu_plan *plan, uint64_t items);
 extern void cpu_run_gemm(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);

@@ -23,7 +23,8 @@ cpu_integer_binary_supports(uint8_t type, uint16_t fn)
 {
 	if (type == DEVICE_BOOL)
 		return fn == BINARY_EQUAL || fn == BINARY_AND || fn == BINARY_OR || fn == BINARY_XOR;
-	return fn >= BINARY_ADD && fn <= BINARY_GREATER_EQUAL;
+	return (fn >= BINARY_ADD && fn <= BINARY_GREATER_EQUAL) ||
+		(fn >= BINARY_BIT_AND && fn <= BINARY_BIT_XOR);
 }
 
 /* A bound of CLIP as an integer: f holds it exactly up to 2^53, and saturates beyond. */
@@ -206,6 +207,15 @@ DIVIDE_FUNCTIONS(int64_t, uint64_t, i64)
 			break; \
 		case BINARY_GREATER_EQUAL: \
 			BINARY_LOOP(T, uint8_t, va >= vb); \
+			break; \
+		case BINARY_BIT_AND: \
+			BINARY_LOOP(T, T, va & vb); \
+			break; \
+		case BINARY_BIT_OR: \
+			BINARY_LOOP(T, T, va | vb); \
+			break; \
+		case BINARY_BIT_XOR: \
+			BINARY_LOOP(T, T, va ^ vb); \
 			break; \
 	}
 

@@ -248,7 +248,7 @@ make_binary(struct making *making)
 	const struct device_tensor *a = input(making, 0);
 	const struct device_tensor *b = input(making, 1);
 	uint16_t	fn = making->op->fn;
-	bool		tests = fn >= BINARY_EQUAL;
+	bool		tests = fn >= BINARY_EQUAL && fn <= BINARY_XOR;
 	bool		supported;
 
 	if (a == NULL || b == NULL || fn < BINARY_ADD || fn >= BINARY_FUNCTIONS)
@@ -557,6 +557,137 @@ make_normalize(struct making *making)
 	return true;
 }
 
+static bool
+make_cumsum(struct making *making)
+{
+	const struct device_tensor *x = input(making, 0);
+
+	if (x == NULL || !(is_float(x->type) || is_integer(x->type)) || making->y->type != x->type ||
+		device_item_elements(x) != device_item_elements(making->y))
+		return refuse(making, "types or shapes do not fit");
+	if (!make_axis(making, 0))
+		return false;
+	making->plan->run = cpu_run_cumsum;
+	making->plan->nsec_item = (double) making->plan->units_item * (5 + 1.5 * (double) making->plan->axis);
+	return true;
+}
+
+static bool
+make_topk(struct making *making)
+{
+	struct cpu_plan *plan = making->plan;
+	const struct device_tensor *x = input(making, 0);
+	int64_t		axis = making->op->i[0];
+
+	if (x == NULL || !(is_float(x->type) || is_integer(x->type)) || making->y->type != DEVICE_I64 ||
+		(making->op->fn != TOPK_LARGEST && making->op->fn != TOPK_SMALLEST) || x->rank != making->y->rank)
+		return refuse(making, "not for these types");
+	if (!make_axis(making, 0))
+		return false;
+	plan->k = making->y->dims[axis];
+	if (plan->k > plan->axis || plan->units_item * plan->k != device_item_elements(making->y))
+		return refuse(making, "shapes do not fit");
+	plan->scratch = (uint64_t) plan->k * sizeof(int64_t);
+	plan->run = cpu_run_topk;
+	plan->nsec_item = (double) plan->units_item * (20 + 4 * (double) plan->axis + 20 * (double) plan->k);
+	return true;
+}
+
+static bool
+make_offset(struct making *making)
+{
+	struct cpu_plan *plan = making->plan;
+	const struct device_tensor *x = input(making, 0);
+	int64_t		places = making->op->i[DEVICE_RANK_MAX];
+
+	if (x == NULL || !is_integer(x->type) || making->y->type != DEVICE_I64 || x->rank < 1 ||
+		x->lead != making->y->lead)
+		return refuse(making, "types or leads do not fit");
+	plan->k = x->dims[x->rank - 1];
+	plan->units_item = elements_between(x, 0, x->rank - 1);
+	if (plan->k > DEVICE_RANK_MAX || plan->units_item != device_item_elements(making->y))
+		return refuse(making, "shapes do not fit");
+	for (int64_t j = 0; j < plan->k; j++)
+		if (making->op->i[j] < 0 || __builtin_mul_overflow(places, making->op->i[j], &places) ||
+			places > ELEMENTS_MAX)
+			return refuse(making, "a size is out of range");
+	plan->run = cpu_run_offset;
+	plan->nsec_item = (double) plan->units_item * (2 + 2 * (double) plan->k);
+	return true;
+}
+
+static bool
+make_scatter(struct making *making)
+{
+	struct cpu_plan *plan = making->plan;
+	const struct device_tensor *x = input(making, 0);
+	const struct device_tensor *places = input(making, 1);
+	const struct device_tensor *updates = input(making, 2);
+
+	if (x == NULL || places == NULL || updates == NULL || x->type != making->y->type ||
+		updates->type != x->type || places->type != DEVICE_I64 ||
+		making->op->fn < SCATTER_SET || making->op->fn > SCATTER_MIN ||
+		(making->op->fn != SCATTER_SET && !is_float(x->type) && !is_integer(x->type)))
+		return refuse(making, "not for these types");
+	if (!same_lead(making, x) || !same_lead(making, places) || !same_lead(making, updates))
+		return refuse(making, "an input differs in lead");
+	plan->k = device_item_elements(places);
+	plan->after = plan->k == 0 ? 0 : device_item_elements(updates) / plan->k;
+	if (device_item_elements(x) != device_item_elements(making->y) ||
+		plan->after * plan->k != device_item_elements(updates) ||
+		(plan->after > 0 && device_item_elements(x) % plan->after != 0))
+		return refuse(making, "shapes do not fit");
+	plan->axis = plan->after == 0 ? 0 : device_item_elements(x) / plan->after;
+	plan->units_item = 1;
+	plan->run = cpu_run_scatter;
+	plan->nsec_item = 20 + (double) device_item_elements(x) * 0.5 + (double) device_item_elements(updates) * 2 +
+		(double) plan->k * 4;
+	return true;
+}
+
+static bool
+make_distance(struct making *making)
+{
+	struct cpu_plan *plan = making->plan;
+	const struct device_tensor *x = input(making, 0);
+	const struct device_tensor *c = input(making, 1);
+
+	if (x == NULL || c == NULL || !is_float(x->type) || c->type != x->type || making->y->type != x->type ||
+		x->rank < 1 || c->rank != 2 || c->lead != DEVICE_LEAD_NONE || x->lead != making->y->lead)
+		return refuse(making, "types, ranks or leads do not fit");
+	plan->axis = x->dims[x->rank - 1];
+	plan->n = c->dims[0];
+	plan->units_item = device_item_elements(making->y);
+	if (c->dims[1] != plan->axis || elements_between(x, 0, x->rank - 1) * plan->n != plan->units_item)
+		return refuse(making, "shapes do not fit");
+	plan->scratch = (uint64_t) plan->axis * device_type_bytes(x->type);
+	plan->run = cpu_run_distance;
+	plan->nsec_item = (double) plan->units_item * (15 + 0.4 * (double) plan->axis);
+	return true;
+}
+
+static bool
+make_couple(struct making *making)
+{
+	struct cpu_plan *plan = making->plan;
+	const struct device_tensor *x = input(making, 0);
+	int64_t		classes = making->op->i[0];
+
+	if (x == NULL || x->type != DEVICE_F32 || making->y->type != DEVICE_F32 || x->rank < 1 ||
+		making->y->rank != x->rank || x->lead != making->y->lead || classes < 2 || classes > CPU_COUPLE_MAX)
+		return refuse(making, "not for this type or number of classes");
+	plan->axis = x->dims[x->rank - 1];
+	plan->n = classes;
+	plan->units_item = elements_between(x, 0, x->rank - 1);
+	if (plan->axis != classes * (classes - 1) / 2 ||
+		device_item_elements(making->y) != plan->units_item * classes)
+		return refuse(making, "shapes do not fit");
+	plan->scratch = (uint64_t) (classes * (classes + 1)) * sizeof(float);
+	plan->run = cpu_run_couple;
+	plan->nsec_item = (double) plan->units_item * 20 * (double) (classes * classes);
+	return true;
+}
+
 bool
 cpu_plan_make(struct cpu_plan *plan, const struct cpu_device *device, const struct device_op *op,
 			  const struct device_tensor *tensors, struct device_weight *const *weights,
@@ -624,6 +755,18 @@ cpu_plan_make(struct cpu_plan *plan, const struct cpu_device *device, const stru
 			return make_normalize(&making);
 		case DEVICE_OP_LOOKUP:
 			return make_lookup(&making);
+		case DEVICE_OP_CUMSUM:
+			return make_cumsum(&making);
+		case DEVICE_OP_TOPK:
+			return make_topk(&making);
+		case DEVICE_OP_OFFSET:
+			return make_offset(&making);
+		case DEVICE_OP_SCATTER:
+			return make_scatter(&making);
+		case DEVICE_OP_DISTANCE:
+			return make_distance(&making);
+		case DEVICE_OP_COUPLE:
+			return make_couple(&making);
 	}
 	return refuse(&making, "no such primitive");
 }

@@ -174,6 +174,7 @@ graph_binary(struct graph *graph, uint16_t fn, int32_t a, int32_t b)
 	if (type != y->type)
 		return refuse_types(graph, x->type, y->type);
 	if (fn >= BINARY_AND && fn <= BINARY_XOR ? type != DEVICE_BOOL :
+		fn >= BINARY_BIT_AND ? type != DEVICE_I32 && type != DEVICE_I64 :
 		fn != BINARY_EQUAL && !type_is_number(type))
 		return refuse_type(graph, device_function_name(&op), type);
 	if (fn >= BINARY_EQUAL && fn <= BINARY_GREATER_EQUAL)
@@ -540,4 +541,122 @@ graph_lookup(struct graph *graph, const struct device_lookup *table, int32_t x)
 		return refuse_types(graph, from->type, table->key_type);
 	memcpy(dims, from->dims, sizeof(dims));
 	return graph_emit(graph, &op, 1, &x, table->value_type, from->rank, dims);
+}
+
+int32_t
+graph_cumsum(struct graph *graph, int32_t x, int axis, bool exclusive, bool reverse)
+{
+	struct device_op op = {.op = DEVICE_OP_CUMSUM, .i = {axis, exclusive, reverse}};
+	const struct graph_value *from;
+	int64_t		dims[DEVICE_RANK_MAX];
+
+	if (x < 0)
+		return GRAPH_FAILED;
+	from = graph_value(graph, x);
+	if (!type_is_number(from->type))
+		return refuse_type(graph, "running sums", from->type);
+	memcpy(dims, from->dims, sizeof(dims));
+	return graph_emit(graph, &op, 1, &x, from->type, from->rank, dims);
+}
+
+/* ---- places ---- */
+
+int32_t
+graph_topk(struct graph *graph, uint16_t fn, int32_t x, int axis, int64_t k)
+{
+	struct device_op op = {.op = DEVICE_OP_TOPK, .fn = fn, .i = {axis}};
+	const struct graph_value *from;
+	int64_t		dims[DEVICE_RANK_MAX];
+
+	if (x < 0)
+		return GRAPH_FAILED;
+	from = graph_value(graph, x);
+	if (!type_is_number(from->type))
+		return refuse_type(graph, "the greatest elements", from->type);
+	if (k < 0 || k > from->dims[axis])
+	{
+		graph_malformed(graph, graph->node, "asks for %" PRId64 " of %" PRId64 " elements", k, from->dims[axis]);
+		return GRAPH_FAILED;
+	}
+	memcpy(dims, from->dims, sizeof(dims));
+	dims[axis] = k;
+	return graph_emit(graph, &op, 1, &x, DEVICE_I64, from->rank, dims);
+}
+
+int32_t
+graph_offset(struct graph *graph, int32_t indices, const int64_t *sizes, int64_t factor)
+{
+	struct device_op op = {.op = DEVICE_OP_OFFSET};
+	const struct graph_value *from;
+	int64_t		dims[DEVICE_RANK_MAX];
+
+	if (indices < 0)
+		return GRAPH_FAILED;
+	from = graph_value(graph, indices);
+	if (from->type != DEVICE_I32 && from->type != DEVICE_I64)
+		return refuse_type(graph, "indices", from->type);
+	if (from->rank < 1 || from->dims[from->rank - 1] > DEVICE_RANK_MAX)
+	{
+		graph_malformed(graph, graph->node, "has indices that name more dimensions than there are");
+		return GRAPH_FAILED;
+	}
+	memcpy(op.i, sizes, (size_t) from->dims[from->rank - 1] * sizeof(*sizes));
+	op.i[DEVICE_RANK_MAX] = factor;
+	memcpy(dims, from->dims, sizeof(dims));
+	return graph_emit(graph, &op, 1, &indices, DEVICE_I64, from->rank - 1, dims);
+}
+
+int32_t
+graph_scatter(struct graph *graph, uint16_t fn, int32_t x, int32_t places, int32_t updates)
+{
+	struct device_op op = {.op = DEVICE_OP_SCATTER, .fn = fn};
+	int32_t		inputs[3] = {x, places, updates};
+	const struct graph_value *from;
+	int64_t		dims[DEVICE_RANK_MAX];
+
+	if (x < 0 || places < 0 || updates < 0)
+		return GRAPH_FAILED;
+	from = graph_value(graph, x);
+	if (from->type != graph_value(graph, updates)->type)
+		return refuse_types(graph, from->type, graph_value(graph, updates)->type);
+	if (fn != SCATTER_SET && !type_is_number(from->type))
+		return refuse_type(graph, "a reduction", from->type);
+	memcpy(dims, from->dims, sizeof(dims));
+	return graph_emit(graph, &op, 3, inputs, from->type, from->rank, dims);
+}
+
+/* ---- distances and probabilities ---- */
+
+int32_t
+graph_distance(struct graph *graph, int32_t x, int32_t points)
+{
+	struct device_op op = {.op = DEVICE_OP_DISTANCE};
+	int32_t		inputs[2] = {x, points};
+	const struct graph_value *from, *to;
+	int64_t		dims[DEVICE_RANK_MAX];
+
+	if (x < 0 || points < 0)
+		return GRAPH_FAILED;
+	from = graph_value(graph, x);
+	to = graph_value(graph, points);
+	if (from->rank < 1 || to->rank != 2 || from->dims[from->rank - 1] != to->dims[1])
+		return refuse_shapes(graph, from, to);
+	memcpy(dims, from->dims, sizeof(dims));
+	dims[from->rank - 1] = to->dims[0];
+	return graph_emit(graph, &op, 2, inputs, from->type, from->rank, dims);
+}
+
+int32_t
+graph_couple(struct graph *graph, int32_t pairs, int64_t classes)
+{
+	struct device_op op = {.op = DEVICE_OP_COUPLE, .i = {classes}};
+	const struct graph_value *from;
+	int64_t		dims[DEVICE_RANK_MAX];
+
+	if (pairs < 0)
+		return GRAPH_FAILED;
+	from = graph_value(graph, pairs);
+	memcpy(dims, from->dims, sizeof(dims));
+	dims[from->rank - 1] = classes;
+	return graph_emit(graph, &op, 1, &pairs, from->type, from->rank, dims);
 }

@@ -15,6 +15,7 @@
 #define FOLD_WAIT_USEC	(10 * 1000 * 1000)
 #define FOLD_WORK_MAX	UINT64_C(100000000000)	/* multiply-adds of all folds of a graph */
 #define FOLD_WORK_MOVE	8						/* of an element that is read or written */
+#define FOLD_WORK_COUPLE	300					/* of a pair of classes, in all rounds */
 
 /*
  * Counts an op's work against the bound, so that a small file cannot keep the loader busy
@@ -29,7 +30,9 @@ fold_claim(struct graph *graph, const struct device_op *op, int32_t result)
 	for (uint32_t i = 0; i < op->inputs_count; i++)
 		if (op->inputs[i] >= 0)
 			work += (uint64_t) graph_value(graph, op->inputs[i])->elements * FOLD_WORK_MOVE;
-	if (op->op == DEVICE_OP_MATMUL)
+	if (op->op == DEVICE_OP_COUPLE)
+		work += elements * (uint64_t) op->i[0] * FOLD_WORK_COUPLE;
+	if (op->op == DEVICE_OP_MATMUL || op->op == DEVICE_OP_DISTANCE)
 	{
 		const struct graph_value *a = graph_value(graph, op->inputs[0]);
 

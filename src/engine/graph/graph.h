@@ -177,6 +177,8 @@ extern const struct graph_operator graph_select_operators[];		/* ops/select.c */
 extern const struct graph_operator graph_reduce_operators[];		/* ops/reduce.c */
 extern const struct graph_operator graph_norm_operators[];			/* ops/norm.c */
 extern const struct graph_operator graph_ml_operators[];			/* ops/ml.c */
+extern const struct graph_operator graph_index_operators[];			/* ops/index.c */
+extern const struct graph_operator graph_fill_operators[];			/* ops/fill.c */
 
 /* All of them; NULL at the end. */
 extern const struct graph_operator *const graph_operator_families[];
@@ -311,6 +313,15 @@ extern int32_t graph_normalize(struct graph *graph, uint16_t fn, int32_t x);
 
 /* table, with its keys and values, lies in the pool: a constant's data may be gone at run time. */
 extern int32_t graph_lookup(struct graph *graph, const struct device_lookup *table, int32_t x);
+
+extern int32_t graph_cumsum(struct graph *graph, int32_t x, int axis, bool exclusive, bool reverse);
+extern int32_t graph_topk(struct graph *graph, uint16_t fn, int32_t x, int axis, int64_t k);	/* places */
+
+/* [..., q] indices into an array of q sizes, row-major: [...] places, times factor. */
+extern int32_t graph_offset(struct graph *graph, int32_t indices, const int64_t *sizes, int64_t factor);
+extern int32_t graph_scatter(struct graph *graph, uint16_t fn, int32_t x, int32_t places, int32_t updates);
+extern int32_t graph_distance(struct graph *graph, int32_t x, int32_t points);	/* points [S,F], constant */
+extern int32_t graph_couple(struct graph *graph, int32_t pairs, int64_t classes);
 
 /* The general form, for what has none above: op with f, i, fn, params set. */
 extern int32_t graph_emit(struct graph *graph, const struct device_op *op, uint32_t count,

@@ -16,6 +16,8 @@ const struct graph_operator *const graph_operator_families[] = {
 	graph_reduce_operators,
 	graph_norm_operators,
 	graph_ml_operators,
+	graph_index_operators,
+	graph_fill_operators,
 	NULL
 };
 

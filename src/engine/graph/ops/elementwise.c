@@ -75,6 +75,9 @@ BINARY_OPERATOR(lower_greater_equal, BINARY_GREATER_EQUAL)
 BINARY_OPERATOR(lower_and, BINARY_AND)
 BINARY_OPERATOR(lower_or, BINARY_OR)
 BINARY_OPERATOR(lower_xor, BINARY_XOR)
+BINARY_OPERATOR(lower_bitwise_and, BINARY_BIT_AND)
+BINARY_OPERATOR(lower_bitwise_or, BINARY_BIT_OR)
+BINARY_OPERATOR(lower_bitwise_xor, BINARY_BIT_XOR)
 
 /* The result has the type of the base; other exponents are computed in float64. */
 static bool
@@ -191,6 +194,19 @@ lower_not(struct graph *graph, const struct onnx_node *node)
 						graph_unary(graph, UNARY_NOT, graph_input(graph, node, 0), 0, 0));
 }
 
+/* All bits flipped are those that differ from -1's. */
+static bool
+lower_bitwise_not(struct graph *graph, const struct onnx_node *node)
+{
+	int32_t		x = graph_input(graph, node, 0);
+
+	if (x < 0)
+		return false;
+	return graph_output(graph, node, 0,
+						graph_binary(graph, BINARY_BIT_XOR, x,
+									 graph_constant_number(graph, graph_value(graph, x)->type, -1)));
+}
+
 const struct graph_operator graph_elementwise_operators[] = {
 	{"", "Add", 6, 25, lower_add, 0},
 	{"", "And", 1, 25, lower_and, 0},
@@ -213,5 +229,9 @@ const struct graph_operator graph_elementwise_operators[] = {
 	{"", "Sum", 6, 25, lower_sum, 0},
 	{"", "Where", 9, 25, lower_where, 0},
 	{"", "Xor", 1, 25, lower_xor, 0},
+	{"", "BitwiseAnd", 18, 25, lower_bitwise_and, 0},
+	{"", "BitwiseNot", 18, 25, lower_bitwise_not, 0},
+	{"", "BitwiseOr", 18, 25, lower_bitwise_or, 0},
+	{"", "BitwiseXor", 18, 25, lower_bitwise_xor, 0},
 	{0}
 };

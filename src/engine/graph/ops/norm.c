@@ -1,7 +1,8 @@
 /*
  * norm.c
  *	  Operators that scale by what they find along an axis, or by learned statistics:
- *	  Softmax and its kin, LpNormalization, BatchNormalization (inference).
+ *	  Softmax and its kin, LpNormalization, BatchNormalization (inference), LayerNormalization,
+ *	  RMSNormalization.
  */
 #include "../graph.h"
 
@@ -158,11 +159,103 @@ lower_batch_normalization(struct graph *graph, const struct onnx_node *node)
 						graph_binary(graph, BINARY_ADD, graph_binary(graph, BINARY_MUL, inputs[0], k), c));
 }
 
+/* ---- LayerNormalization, RMSNormalization ---- */
+
+struct layer						/* what both have in common */
+{
+	int32_t		x;					/* in the type that is computed in */
+	uint8_t		type;				/* of the input and the output */
+	uint32_t	axes;				/* axis and all that follow */
+	double		epsilon;
+	int64_t		count;				/* elements that are one vector */
+};
+
+static bool
+layer_read(struct graph *graph, const struct onnx_node *node, struct layer *layer)
+{
+	int64_t		axis_given, stash;
+	int			axis;
+	const struct graph_value *x;
+
+	layer->x = graph_input(graph, node, 0);
+	if (layer->x < 0 || !graph_attribute_int(graph, node, "axis", -1, &axis_given) ||
+		!graph_attribute_float(graph, node, "epsilon", 1e-5f, &layer->epsilon) ||
+		!graph_attribute_int(graph, node, "stash_type", ONNX_FLOAT, &stash))
+		return false;
+	if (stash != ONNX_FLOAT && stash != ONNX_DOUBLE)
+		return graph_unsupported(graph, node, "computes in the type %s", onnx_type_name(stash));
+	x = graph_value(graph, layer->x);
+	layer->type = x->type;
+	if (!graph_axis(graph, node, axis_given, x->rank, &axis))
+		return false;
+	layer->axes = 0;
+	layer->count = 1;
+	for (int i = axis; i < x->rank; i++)
+	{
+		layer->axes |= 1u << i;
+		layer->count *= x->dims[i];
+	}
+	if (stash == ONNX_DOUBLE)
+		layer->x = graph_cast(graph, layer->x, DEVICE_F64);
+	return layer->x >= 0;
+}
+
+/* 1 / sqrt(mean(d²) + epsilon) of each vector. */
+static int32_t
+layer_scale(struct graph *graph, const struct layer *layer, int32_t d)
+{
+	uint8_t		type = graph_value(graph, layer->x)->type;
+	int32_t		sum = graph_reduce(graph, REDUCE_SUM_SQUARE, d, layer->axes, true);
+
+	sum = graph_binary(graph, BINARY_DIV, sum, graph_constant_number(graph, type, (double) layer->count));
+	sum = graph_binary(graph, BINARY_ADD, sum, graph_constant_number(graph, type, layer->epsilon));
+	return graph_unary(graph, UNARY_RECIPROCAL, graph_unary(graph, UNARY_SQRT, sum, 0, 0), 0, 0);
+}
+
+static bool
+lower_layer_normalization(struct graph *graph, const struct onnx_node *node)
+{
+	struct layer layer;
+	int32_t		bias = graph_input_optional(graph, node, 2);
+	int32_t		mean, scale, y;
+
+	if (bias == GRAPH_FAILED || !layer_read(graph, node, &layer))
+		return false;
+	mean = graph_reduce(graph, REDUCE_MEAN, layer.x, layer.axes, true);
+	y = graph_binary(graph, BINARY_SUB, layer.x, mean);
+	scale = layer_scale(graph, &layer, y);
+	y = graph_cast(graph, graph_binary(graph, BINARY_MUL, y, scale), layer.type);
+	y = graph_binary(graph, BINARY_MUL, y, graph_input(graph, node, 1));
+	if (bias != GRAPH_ABSENT)
+		y = graph_binary(graph, BINARY_ADD, y, bias);
+	if (!graph_output(graph, node, 0, y))
+		return false;
+	if (graph_output_wanted(node, 1) && !graph_output(graph, node, 1, mean))
+		return false;
+	return !graph_output_wanted(node, 2) || graph_output(graph, node, 2, scale);
+}
+
+static bool
+lower_rms_normalization(struct graph *graph, const struct onnx_node *node)
+{
+	struct layer layer;
+	int32_t		y;
+
+	if (!layer_read(graph, node, &layer))
+		return false;
+	y = graph_binary(graph, BINARY_MUL, layer.x, layer_scale(graph, &layer, layer.x));
+	return graph_output(graph, node, 0,
+						graph_binary(graph, BINARY_MUL, graph_cast(graph, y, layer.type),
+									 graph_input(graph, node, 1)));
+}
+
 const struct graph_operator graph_norm_operators[] = {
 	{"", "Softmax", 1, 25, lower_softmax},
 	{"", "LogSoftmax", 1, 25, lower_log_softmax},
 	{"", "Hardmax", 1, 25, lower_hardmax},
 	{"", "LpNormalization", 1, 25, lower_lp_normalization},
 	{"", "BatchNormalization", 6, 25, lower_batch_normalization},
+	{"", "LayerNormalization", 17, 25, lower_layer_normalization},
+	{"", "RMSNormalization", 23, 25, lower_rms_normalization},
 	{NULL}
 };
