@@ -707,6 +707,47 @@ def linear_models():
             coefficients=[1.0, -2.0, 0.5] * 3, intercepts=[0.1, 0.2, 0.3], classlabels_ints=[0, 1, 2])
 
 
+def vector_machines():
+    x = f32(6, 4)
+    kernels = {'linear': ('LINEAR', [0.0, 0.0, 0.0]), 'rbf': ('RBF', [0.3, 0.0, 0.0]), 'poly': ('POLY', [0.5, 0.25, 2.0]),
+               'cubic': ('POLY', [0.4, 1.0, 3.0]), 'sigmoid': ('SIGMOID', [0.2, 0.1, 0.0])}
+
+    def floats(*shape, **bounds):
+        return [float(v) for v in f32(*shape, **bounds).ravel()]
+    for version, opset in versions('SVMRegressor', ML):
+        for label, (kind, params) in kernels.items():
+            common = dict(domain=ML, kernel_type=kind, kernel_params=params, rho=[0.4])
+            add('SVMRegressor', version, opset, label, [x], n_supports=5, support_vectors=floats(20), coefficients=floats(5), **common)
+            add('SVMRegressor', version, opset, label + '_one_class', [x], n_supports=5, support_vectors=floats(20),
+                coefficients=floats(5), one_class=1, **common)
+        add('SVMRegressor', version, opset, 'coefficients', [x], domain=ML, n_supports=0, coefficients=floats(4), rho=[0.4],
+            kernel_type='LINEAR', kernel_params=[0.0, 0.0, 0.0])
+    for version, opset in versions('SVMClassifier', ML):
+        for label, (kind, params) in kernels.items():
+            for names in (dict(classlabels_ints=[4, 9]), dict(classlabels_strings=['r', 'g', 'b']), dict(classlabels_ints=[0, 1, 2, 3])):
+                classes = len(list(names.values())[0])
+                counts = [2, 3, 1, 2][:classes]
+                pairs = classes * (classes - 1) // 2
+                common = dict(domain=ML, outputs=2, kernel_type=kind, kernel_params=params, vectors_per_class=counts,
+                              support_vectors=floats(4 * sum(counts)), coefficients=floats((classes - 1) * sum(counts)),
+                              rho=floats(pairs), **names)
+                add('SVMClassifier', version, opset, f'{label}{classes}', [x], **common)
+                add('SVMClassifier', version, opset, f'{label}{classes}_probability', [x], prob_a=floats(pairs, low=-2, high=-.5),
+                    prob_b=floats(pairs), **common)
+                if label != 'rbf':
+                    continue
+                for post in POST[1:4]:
+                    add('SVMClassifier', version, opset, f'{label}{classes}_{post.lower()}', [x], post_transform=post, **common)
+                add('SVMClassifier', version, opset, f'{label}{classes}_f64', [x.astype(np.float64)], **common)
+        for names in (dict(classlabels_ints=[4, 9]), dict(classlabels_strings=['r', 'g', 'b'])):
+            classes = len(list(names.values())[0])
+            for label, low in (('mixed', -2.0), ('positive', 0.1)):
+                for post in POST[:4]:
+                    add('SVMClassifier', version, opset, f'coefficients{classes}_{label}_{post.lower()}', [x], domain=ML, outputs=2,
+                        coefficients=floats(4 * classes, low=low), rho=[0.1], kernel_type='LINEAR', kernel_params=[0.0, 0.0, 0.0],
+                        post_transform=post, **names)
+
+
 # ---- writing ----
 
 def model_of(case):
@@ -820,7 +861,7 @@ def without_case(written):
 
 
 def main(folder):
-    for make in (elementwise, binary, linear, shapes, reductions, ml, indexing, fills):
+    for make in (elementwise, binary, linear, shapes, reductions, ml, indexing, fills, vector_machines):
         make()
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)

@@ -231,5 +231,7 @@ const struct graph_operator graph_ml_operators[] = {
 	{ONNX_DOMAIN_ML, "OneHotEncoder", 1, 5, lower_one_hot_encoder},
 	{ONNX_DOMAIN_ML, "Scaler", 1, 5, lower_scaler},
 	{ONNX_DOMAIN_ML, "ZipMap", 1, 5, lower_zip_map},
+	{ONNX_DOMAIN_ML, "SVMClassifier", 1, 5, lower_svm_classifier},
+	{ONNX_DOMAIN_ML, "SVMRegressor", 1, 5, lower_svm_regressor},
 	{NULL}
 };

@@ -37,4 +37,31 @@ struct ml_labels
 extern bool ml_labels_read(struct graph *graph, const struct onnx_node *node, const char *strings,
 						   const char *ints, struct ml_labels *labels);
 
+/* The labels at places (I64 [N]); integers that are their own places stay. */
+extern int32_t ml_labels_at(struct graph *graph, const struct ml_labels *labels, int32_t places);
+
+/* The attribute post_transform; and what it makes of scores [N, C], C ≥ 2. */
+enum ml_post
+{
+	ML_POST_NONE,
+	ML_POST_SOFTMAX,
+	ML_POST_LOGISTIC,
+	ML_POST_SOFTMAX_ZERO,
+	ML_POST_PROBIT
+};
+
+extern bool ml_post_read(struct graph *graph, const struct onnx_node *node, enum ml_post *post);
+extern int32_t ml_post_apply(struct graph *graph, enum ml_post post, int32_t scores);
+
+/* Input 0 as F32 [N, features]; one of one dimension is one row. */
+extern int32_t ml_matrix_input(struct graph *graph, const struct onnx_node *node);
+
+/* x [N, features] · coefficientsᵀ: [N, rows]. */
+extern int32_t ml_product(struct graph *graph, int32_t x, int64_t rows, int64_t features,
+						  const float *coefficients);
+
+/* ml_svm.c */
+extern bool lower_svm_classifier(struct graph *graph, const struct onnx_node *node);
+extern bool lower_svm_regressor(struct graph *graph, const struct onnx_node *node);
+
 #endif							/* ENGINE_GRAPH_OPS_ML_H */

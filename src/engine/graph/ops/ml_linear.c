@@ -11,17 +11,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum post_transform
-{
-	POST_NONE,
-	POST_SOFTMAX,
-	POST_LOGISTIC,
-	POST_SOFTMAX_ZERO,
-	POST_PROBIT
-};
-
-static bool
-post_read(struct graph *graph, const struct onnx_node *node, enum post_transform *post)
+bool
+ml_post_read(struct graph *graph, const struct onnx_node *node, enum ml_post *post)
 {
 	static const char *const names[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
 	const char *name;
@@ -31,27 +22,26 @@ post_read(struct graph *graph, const struct onnx_node *node, enum post_transform
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcmp(name, names[i]) == 0)
 		{
-			*post = (enum post_transform) i;
+			*post = (enum ml_post) i;
 			return true;
 		}
 	return graph_malformed(graph, node, "has the unknown post_transform \"%.50s\"", name);
 }
 
-/* Of scores [N, C], C ≥ 2. */
-static int32_t
-post_apply(struct graph *graph, enum post_transform post, int32_t scores)
+int32_t
+ml_post_apply(struct graph *graph, enum ml_post post, int32_t scores)
 {
 	switch (post)
 	{
-		case POST_SOFTMAX:
+		case ML_POST_SOFTMAX:
 			return graph_softmax(graph, SOFTMAX_PLAIN, scores, 1, 0);
-		case POST_SOFTMAX_ZERO:
+		case ML_POST_SOFTMAX_ZERO:
 			return graph_softmax(graph, SOFTMAX_ZERO, scores, 1, 0);
-		case POST_LOGISTIC:
+		case ML_POST_LOGISTIC:
 			return graph_unary(graph, UNARY_SIGMOID, scores, 0, 0);
-		case POST_PROBIT:
+		case ML_POST_PROBIT:
 			return graph_unary(graph, UNARY_PROBIT, scores, 0, 0);
-		case POST_NONE:
+		case ML_POST_NONE:
 			break;
 	}
 	return scores;
@@ -76,6 +66,37 @@ ml_labels_read(struct graph *graph, const struct onnx_node *node, const char *st
 	return true;
 }
 
+int32_t
+ml_matrix_input(struct graph *graph, const struct onnx_node *node)
+{
+	int32_t		x = ml_float_input(graph, node, 0);
+	int64_t		dims[2] = {1, 0};
+
+	if (x != GRAPH_FAILED && graph_value(graph, x)->rank == 1)
+	{
+		dims[1] = graph_value(graph, x)->dims[0];
+		x = graph_view(graph, x, 2, dims);
+	}
+	if (x != GRAPH_FAILED && graph_value(graph, x)->rank == 2)
+		return x;
+	if (graph->status->error == 0)
+		graph_unsupported(graph, node, "has an input that is not of one or two dimensions");
+	return GRAPH_FAILED;
+}
+
+int32_t
+ml_product(struct graph *graph, int32_t x, int64_t rows, int64_t features, const float *coefficients)
+{
+	int64_t		dims[2] = {rows, features};
+	int32_t		matrix = graph_constant(graph, DEVICE_F32, 2, dims, coefficients);
+
+	if (x == GRAPH_FAILED || matrix == GRAPH_FAILED)
+		return GRAPH_FAILED;
+	if (graph_is_constant(graph, x))
+		return graph_matmul(graph, x, graph_transpose(graph, matrix, (const int[2]) {1, 0}));
+	return graph_gemm(graph, x, matrix, true);
+}
+
 /*
  * x · coefficientsᵀ + intercepts: [N, rows], where coefficients holds rows × features.
  * x of one dimension is one row.
@@ -83,28 +104,15 @@ ml_labels_read(struct graph *graph, const struct onnx_node *node, const char *st
 static int32_t
 linear_scores(struct graph *graph, const struct onnx_node *node, int64_t *rows)
 {
-	int32_t		x = ml_float_input(graph, node, 0);
+	int32_t		x = ml_matrix_input(graph, node);
 	const struct onnx_attribute *coefficients;
 	const struct onnx_attribute *intercepts;
-	int64_t		dims[2];
 	int64_t		features;
-	int32_t		matrix;
 
 	if (x == GRAPH_FAILED ||
 		!graph_attribute_list(graph, node, "coefficients", ONNX_ATTRIBUTE_FLOATS, &coefficients) ||
 		!graph_attribute_list(graph, node, "intercepts", ONNX_ATTRIBUTE_FLOATS, &intercepts))
 		return GRAPH_FAILED;
-	if (graph_value(graph, x)->rank == 1)
-	{
-		dims[0] = 1;
-		dims[1] = graph_value(graph, x)->dims[0];
-		x = graph_view(graph, x, 2, dims);
-	}
-	if (x == GRAPH_FAILED || graph_value(graph, x)->rank != 2)
-	{
-		graph_unsupported(graph, node, "has an input that is not of one or two dimensions");
-		return GRAPH_FAILED;
-	}
 	features = ml_features(graph, x);
 	if (coefficients == NULL || features == 0 || coefficients->count == 0 || coefficients->count % features != 0)
 	{
@@ -119,15 +127,7 @@ linear_scores(struct graph *graph, const struct onnx_node *node, int64_t *rows)
 						intercepts->count, *rows);
 		return GRAPH_FAILED;
 	}
-	dims[0] = *rows;
-	dims[1] = features;
-	matrix = graph_constant(graph, DEVICE_F32, 2, dims, coefficients->floats);
-	if (matrix == GRAPH_FAILED)
-		return matrix;
-	if (graph_is_constant(graph, x))
-		x = graph_matmul(graph, x, graph_transpose(graph, matrix, (const int[2]) {1, 0}));
-	else
-		x = graph_gemm(graph, x, matrix, true);
+	x = ml_product(graph, x, *rows, features, coefficients->floats);
 	if (intercepts != NULL && intercepts->count != 0)
 		x = graph_binary(graph, BINARY_ADD, x,
 						 graph_constant(graph, DEVICE_F32, 1, rows, intercepts->floats));
@@ -136,9 +136,8 @@ linear_scores(struct graph *graph, const struct onnx_node *node, int64_t *rows)
 
 /* ---- LinearClassifier ---- */
 
-/* The labels at places (I64 [N]); integers that are their own places stay. */
-static int32_t
-labels_at(struct graph *graph, const struct ml_labels *labels, int32_t places)
+int32_t
+ml_labels_at(struct graph *graph, const struct ml_labels *labels, int32_t places)
 {
 	int64_t		dims[1] = {labels->count};
 	bool		own_places = labels->type == DEVICE_I64;
@@ -156,7 +155,7 @@ labels_at(struct graph *graph, const struct ml_labels *labels, int32_t places)
  */
 static bool
 lower_two_classes(struct graph *graph, const struct onnx_node *node, const struct ml_labels *labels,
-				  enum post_transform post, int32_t score)
+				  enum ml_post post, int32_t score)
 {
 	int32_t		both[2];
 	int32_t		label;
@@ -166,12 +165,12 @@ lower_two_classes(struct graph *graph, const struct onnx_node *node, const struc
 		return false;
 	if (labels->count != 2)
 		return graph_unsupported(graph, node, "has one row of coefficients for %u classes", labels->count);
-	if (post == POST_PROBIT)
+	if (post == ML_POST_PROBIT)
 		return graph_unsupported(graph, node, "has the post_transform PROBIT with one row of coefficients");
 	rows = graph_value(graph, score)->dims[0];
 	label = graph_binary(graph, BINARY_GREATER, score, graph_constant_number(graph, DEVICE_F32, 0));
-	label = labels_at(graph, labels, graph_cast(graph, graph_view(graph, label, 1, &rows), DEVICE_I64));
-	if (post == POST_LOGISTIC)
+	label = ml_labels_at(graph, labels, graph_cast(graph, graph_view(graph, label, 1, &rows), DEVICE_I64));
+	if (post == ML_POST_LOGISTIC)
 	{
 		both[0] = graph_unary(graph, UNARY_SIGMOID, graph_unary(graph, UNARY_NEG, score, 0, 0), 0, 0);
 		both[1] = graph_unary(graph, UNARY_SIGMOID, score, 0, 0);
@@ -191,13 +190,13 @@ bool
 lower_linear_classifier(struct graph *graph, const struct onnx_node *node)
 {
 	struct ml_labels labels;
-	enum post_transform post;
+	enum ml_post post;
 	int64_t		rows;
 	int32_t		scores;
 	int32_t		label;
 
 	graph_attribute_ignore(graph, node, "multi_class");	/* onnxruntime does not look at it */
-	if (!post_read(graph, node, &post) ||
+	if (!ml_post_read(graph, node, &post) ||
 		!ml_labels_read(graph, node, "classlabels_strings", "classlabels_ints", &labels))
 		return false;
 	scores = linear_scores(graph, node, &rows);
@@ -208,8 +207,8 @@ lower_linear_classifier(struct graph *graph, const struct onnx_node *node)
 	if (rows != labels.count)
 		return graph_malformed(graph, node, "has %u labels for %" PRId64 " rows of coefficients",
 							   labels.count, rows);
-	label = labels_at(graph, &labels, graph_arg(graph, ARG_MAX, scores, 1, false, false));
-	scores = post_apply(graph, post, scores);
+	label = ml_labels_at(graph, &labels, graph_arg(graph, ARG_MAX, scores, 1, false, false));
+	scores = ml_post_apply(graph, post, scores);
 	return graph_role_label(graph, label) &&
 		graph_role_scores(graph, scores, labels.type, labels.count, labels.data, false) &&
 		graph_output(graph, node, 0, label) && graph_output(graph, node, 1, scores);
@@ -220,12 +219,12 @@ lower_linear_classifier(struct graph *graph, const struct onnx_node *node)
 bool
 lower_linear_regressor(struct graph *graph, const struct onnx_node *node)
 {
-	enum post_transform post;
+	enum ml_post post;
 	int64_t		targets;
 	int64_t		rows;
 	int32_t		y;
 
-	if (!post_read(graph, node, &post) || !graph_attribute_int(graph, node, "targets", 1, &targets))
+	if (!ml_post_read(graph, node, &post) || !graph_attribute_int(graph, node, "targets", 1, &targets))
 		return false;
 	y = linear_scores(graph, node, &rows);
 	if (y == GRAPH_FAILED)
@@ -233,8 +232,8 @@ lower_linear_regressor(struct graph *graph, const struct onnx_node *node)
 	if (rows != targets)
 		return graph_malformed(graph, node, "has %" PRId64 " rows of coefficients for %" PRId64 " targets",
 							   rows, targets);
-	if (rows > 1 || post == POST_PROBIT)
-		y = post_apply(graph, post, y);		/* with one target the others change nothing */
+	if (rows > 1 || post == ML_POST_PROBIT)
+		y = ml_post_apply(graph, post, y);		/* with one target the others change nothing */
 	return graph_output(graph, node, 0, y);
 }
 
