@@ -168,6 +168,35 @@ test_gather_and_division(void)
 	}
 }
 
+static void
+test_places(void)
+{
+	static const float zeros[4] = {0};
+	int64_t		places[4];
+	float		y[4][2];
+	struct op_case c = {.op = {.op = DEVICE_OP_OFFSET, .i = {3}}, .inputs_count = 1};
+
+	c.op.i[DEVICE_RANK_MAX] = 10;
+	c.tensors[0] = rows_of(DEVICE_I64, 1);
+	c.tensors[1] = case_tensor(DEVICE_I64, DEVICE_LEAD_ROWS, 0, NULL);
+	run(&c, (int64_t[]) {2, 3, -3, -4}, NULL, places);
+	tap_ok(only_rows(10) && places[0] == 20 && places[1] == 0 && places[2] == 0 && places[3] == 0,
+		   "offset: an index out of range");
+	case_free(&c);
+	c = (struct op_case) {.op = {.op = DEVICE_OP_SCATTER, .fn = SCATTER_SET}, .inputs_count = 3};
+	c.tensors[0] = case_tensor(DEVICE_F32, DEVICE_LEAD_NONE, 1, (int64_t[]) {2});
+	c.tensors[1] = rows_of(DEVICE_I64, 1);
+	c.tensors[2] = case_tensor(DEVICE_F32, DEVICE_LEAD_NONE, 1, (int64_t[]) {1});
+	c.tensors[3] = rows_of(DEVICE_F32, 2);
+	memset(errors, 0, sizeof(errors));
+	status_clear(&status);
+	tap_ok(case_compile(&c, device) &&
+		   case_run(&c, 4, (void *[]) {(void *) zeros, (int64_t[]) {0, 2, 1, -1}, (float[]) {5}, y}, errors, &status) &&
+		   only_rows(10) && y[0][0] == 5 && y[0][1] == 0 && y[1][0] == 0 && y[2][1] == 5 && y[3][0] == 0,
+		   "scatter: a place out of range, and what there was stays");
+	case_free(&c);
+}
+
 /* Everything that would lie outside is refused at compile. */
 static void
 test_refusals(void)
@@ -249,6 +278,7 @@ main(void)
 	test_texts();
 	test_lookup();
 	test_gather_and_division();
+	test_places();
 	test_refusals();
 	test_opening();
 	test_budget();

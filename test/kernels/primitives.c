@@ -179,6 +179,9 @@ binary(int fn, bool integer, double a, double b)
 		case BINARY_AND: return a != 0 && b != 0;
 		case BINARY_OR: return a != 0 || b != 0;
 		case BINARY_XOR: return (a != 0) != (b != 0);
+		case BINARY_BIT_AND: return (double) ((int64_t) a & (int64_t) b);
+		case BINARY_BIT_OR: return (double) ((int64_t) a | (int64_t) b);
+		case BINARY_BIT_XOR: return (double) ((int64_t) a ^ (int64_t) b);
 	}
 	return 0;
 }
@@ -422,6 +425,94 @@ reference_vectors(const struct op_case *c, double *const *in, double *out)
 	}
 }
 
+/* CUMSUM, and TOPK by looking for the next place again and again. */
+static void
+reference_order(const struct op_case *c, double *const *in, double *out)
+{
+	const struct device_tensor *x = &c->tensors[0];
+	int			d = (int) c->op.i[0];
+	int64_t		axis = x->dims[d];
+	int64_t		k = c->tensors[1].dims[d];
+	int64_t		after = 1;
+
+	while (++d < x->rank)
+		after *= x->dims[d];
+	for (int64_t u = 0; axis > 0 && u < device_item_elements(x) / axis; u++)
+	{
+		const double *v = in[0] + u / after * axis * after + u % after;
+		double	   *to = out + u / after * k * after + u % after;
+		bool		taken[ELEMENTS] = {false};
+		double		sum = 0;
+
+		for (int64_t i = 0; c->op.op == DEVICE_OP_CUMSUM && i < axis; i++)
+		{
+			int64_t		at = (c->op.i[2] ? axis - 1 - i : i) * after;
+
+			sum += v[at];
+			to[at] = c->op.i[1] ? sum - v[at] : sum;
+		}
+		for (int64_t i = 0; c->op.op == DEVICE_OP_TOPK && i < k; i++)
+		{
+			int64_t		best = -1;
+
+			for (int64_t j = 0; j < axis; j++)
+				if (!taken[j] && (best < 0 || (c->op.fn == TOPK_LARGEST ? v[j * after] > v[best * after] :
+											   v[j * after] < v[best * after])))
+					best = j;
+			taken[best] = true;
+			to[i * after] = (double) best;
+		}
+	}
+}
+
+/* OFFSET and SCATTER. */
+static void
+reference_places(const struct op_case *c, double *const *in, double *out)
+{
+	const struct device_tensor *x = &c->tensors[0];
+	int64_t		places = device_item_elements(&c->tensors[1]);
+	int64_t		after = c->inputs_count < 3 || places == 0 ? 0 : device_item_elements(&c->tensors[2]) / places;
+
+	if (c->op.op == DEVICE_OP_OFFSET)
+	{
+		int64_t		named = x->dims[x->rank - 1];
+
+		for (int64_t u = 0; u < places; u++)
+		{
+			int64_t		place = 0;
+
+			for (int64_t j = 0; j < named; j++)
+				place = place * c->op.i[j] + ((int64_t) in[0][u * named + j] + c->op.i[j]) % c->op.i[j];
+			out[u] = (double) (place * c->op.i[DEVICE_RANK_MAX]);
+		}
+		return;
+	}
+	memcpy(out, in[0], (size_t) device_item_elements(x) * sizeof(*out));
+	for (int64_t j = 0; j < places; j++)
+		for (int64_t e = 0; e < after; e++)
+		{
+			double	   *to = &out[(int64_t) in[1][j] * after + e];
+			double		u = in[2][j * after + e];
+
+			*to = c->op.fn == SCATTER_ADD ? *to + u : c->op.fn == SCATTER_MUL ? *to * u :
+				c->op.fn == SCATTER_MAX ? fmax(*to, u) : c->op.fn == SCATTER_MIN ? fmin(*to, u) : u;
+		}
+}
+
+static void
+reference_distance(const struct op_case *c, double *const *in, double *out)
+{
+	int64_t		n = c->tensors[1].dims[0];
+	int64_t		k = c->tensors[1].dims[1];
+
+	for (int64_t i = 0; i < device_item_elements(&c->tensors[2]); i++)
+	{
+		out[i] = 0;
+		for (int64_t f = 0; f < k; f++)
+			out[i] += pow(in[0][i / n * k + f] - in[1][i % n * k + f], 2);
+	}
+}
+
 static void
 reference(const struct op_case *c, double *const *in, double *out)
 {
@@ -444,6 +535,17 @@ reference(const struct op_case *c, double *const *in, double *out)
 		case DEVICE_OP_NORMALIZE:
 			reference_vectors(c, in, out);
 			break;
+		case DEVICE_OP_CUMSUM:
+		case DEVICE_OP_TOPK:
+			reference_order(c, in, out);
+			break;
+		case DEVICE_OP_OFFSET:
+		case DEVICE_OP_SCATTER:
+			reference_places(c, in, out);
+			break;
+		case DEVICE_OP_DISTANCE:
+			reference_distance(c, in, out);
+			break;
 		default:
 			reference_elementwise(c, in, out);
 	}
@@ -458,7 +560,8 @@ enum values
 	VALUES_UNIT,					/* −1 … 1 */
 	VALUES_ABOVE_ONE,
 	VALUES_SMALL,					/* 1 … 4 */
-	VALUES_INDEX					/* input 1: −3 … 2 */
+	VALUES_INDEX,					/* input 1: −3 … 2 */
+	VALUES_PLACE					/* input 1: 0 … 2 */
 };
 
 static double
@@ -470,6 +573,8 @@ value(enum values values, uint8_t type, uint32_t input)
 
 	if (values == VALUES_INDEX && input == 1)
 		return floor(6 * u) - 3;
+	if (values == VALUES_PLACE && input == 1)
+		return floor(3 * u);
 	if (values == VALUES_SMALL)
 		return floor(1 + 4 * u);
 	if (type == DEVICE_BOOL)
@@ -640,12 +745,13 @@ test_binary(uint8_t type)
 	for (uint16_t fn = BINARY_ADD; fn < BINARY_FUNCTIONS; fn++)
 	{
 		bool		fine = true;
-		bool		logic = fn >= BINARY_AND;
+		bool		logic = fn >= BINARY_AND && fn <= BINARY_XOR;
+		bool		bits = fn >= BINARY_BIT_AND;
 		bool		integer = type == DEVICE_I32 || type == DEVICE_I64;
 		enum values values = fn == BINARY_DIV || fn == BINARY_POW || fn == BINARY_MOD || fn == BINARY_FMOD
 			? VALUES_POSITIVE : VALUES_ANY;
 
-		if (type == DEVICE_BOOL ? !logic && fn != BINARY_EQUAL : logic)
+		if (type == DEVICE_BOOL ? !logic && fn != BINARY_EQUAL : logic || (bits && !integer))
 			continue;
 		if (integer && fn == BINARY_POW)
 			values = VALUES_SMALL;
@@ -656,7 +762,7 @@ test_binary(uint8_t type)
 
 				c.tensors[0] = tensor(type, leads & 1, shapes[s][0]);
 				c.tensors[1] = tensor(type, leads >> 1, shapes[s][1]);
-				c.tensors[2] = tensor(fn >= BINARY_EQUAL ? DEVICE_BOOL : type, lead_of(c.tensors, 2), shapes[s][2]);
+				c.tensors[2] = tensor(fn >= BINARY_EQUAL && !bits ? DEVICE_BOOL : type, lead_of(c.tensors, 2), shapes[s][2]);
 				fine = compare(c, values, fn == BINARY_POW || fn == BINARY_MOD ? 10 : 1) && fine;
 			}
 		tap_ok(fine, "binary function %d of %s", fn, type_names[type]);
@@ -896,6 +1002,111 @@ test_vectors(uint8_t type)
 	tap_ok(fine, "softmax, normalize, arg of %s", type_names[type]);
 }
 
+static void
+test_order(uint8_t type)
+{
+	static const struct
+	{
+		const char *x;
+		int64_t		axis;
+		const char *top;			/* shape of TOPK's output */
+	}			shapes[] = {{"7", 0, "3"}, {"40", 0, "40"}, {"3,5", 0, "1,5"}, {"2,9,4", 1, "2,4,4"}, {"5", 0, "0"}, {"0", 0, "0"}};
+	bool		fine = true;
+
+	for (size_t s = 0; s < sizeof(shapes) / sizeof(*shapes); s++)
+	{
+		struct op_case c = {.op = {.op = DEVICE_OP_CUMSUM, .i = {shapes[s].axis}}, .inputs_count = 1};
+
+		c.tensors[0] = c.tensors[1] = tensor(type, DEVICE_LEAD_ROWS, shapes[s].x);
+		for (int form = 0; form < 4; form++)
+		{
+			c.op.i[1] = form & 1;
+			c.op.i[2] = form >> 1;
+			fine = compare(c, VALUES_ANY, 20) && fine;
+		}
+		c.op = (struct device_op) {.op = DEVICE_OP_TOPK, .i = {shapes[s].axis}};
+		c.tensors[1] = tensor(DEVICE_I64, DEVICE_LEAD_ROWS, shapes[s].top);
+		for (c.op.fn = TOPK_LARGEST; c.op.fn <= TOPK_SMALLEST; c.op.fn++)
+			fine = compare(c, VALUES_ANY, 1) && fine;
+	}
+	tap_ok(fine, "cumulative sum, top k of %s", type_names[type]);
+}
+
+static void
+test_places(uint8_t type)
+{
+	bool		fine = true;
+
+	for (uint8_t leads = 0; leads < 8; leads++)
+		for (uint16_t fn = SCATTER_SET; fn <= (type == DEVICE_BOOL ? SCATTER_SET : SCATTER_MIN); fn++)
+		{
+			struct op_case c = {.op = {.op = DEVICE_OP_SCATTER, .fn = fn}, .inputs_count = 3};
+
+			c.tensors[0] = tensor(type, leads & 1, "3,5");
+			c.tensors[1] = tensor(DEVICE_I64, leads >> 1 & 1, "4");
+			c.tensors[2] = tensor(type, leads >> 2 & 1, "4,5");
+			c.tensors[3] = tensor(type, lead_of(c.tensors, 3), "3,5");
+			fine = compare(c, VALUES_PLACE, 1) && fine;
+		}
+	tap_ok(fine, "scatter of %s", type_names[type]);
+	if (type == DEVICE_I32 || type == DEVICE_I64)
+	{
+		struct op_case c = {.op = {.op = DEVICE_OP_OFFSET, .i = {13, 12, 14}}, .inputs_count = 1};
+
+		c.op.i[DEVICE_RANK_MAX] = 2;
+		c.tensors[0] = tensor(type, DEVICE_LEAD_ROWS, "4,5,3");
+		c.tensors[1] = tensor(DEVICE_I64, DEVICE_LEAD_ROWS, "4,5");
+		tap_ok(compare(c, VALUES_ANY, 1), "offset of %s", type_names[type]);
+	}
+}
+
+static void
+test_distance(uint8_t type)
+{
+	static const char *const shapes[][3] = {{"1", "1,1", "1"}, {"7", "5,7", "5"}, {"2,33", "3,33", "2,3"}, {"4", "0,4", "0"}, {"0", "2,0", "2"}};
+	bool		fine = true;
+
+	for (size_t s = 0; s < sizeof(shapes) / sizeof(*shapes); s++)
+	{
+		struct op_case c = {.op = {.op = DEVICE_OP_DISTANCE}, .inputs_count = 2};
+
+		c.tensors[0] = tensor(type, DEVICE_LEAD_ROWS, shapes[s][0]);
+		c.tensors[1] = tensor(type, DEVICE_LEAD_NONE, shapes[s][1]);
+		c.tensors[2] = tensor(type, DEVICE_LEAD_ROWS, shapes[s][2]);
+		fine = compare(c, VALUES_ANY, 4) && fine;
+	}
+	tap_ok(fine, "distance of %s", type_names[type]);
+}
+
+/* Pairs that agree with probabilities p give p: r(i,j) = p(i) / (p(i) + p(j)), within what a round leaves. */
+static void
+test_couple(void)
+{
+	static const float p[2][4] = {{0.4f, 0.3f, 0.2f, 0.1f}, {0.05f, 0.7f, 0.05f, 0.2f}};
+	float		pairs[2][6];
+	float		y[2][4];
+	void	   *bindings[2] = {pairs, y};
+	struct op_case c = {.op = {.op = DEVICE_OP_COUPLE, .i = {4}}, .inputs_count = 1};
+	struct status status;
+	bool		fine;
+
+	for (int r = 0; r < 2; r++)
+		for (int i = 0, pair = 0; i < 4; i++)
+			for (int j = i + 1; j < 4; j++)
+				pairs[r][pair++] = p[r][i] / (p[r][i] + p[r][j]);
+	c.tensors[0] = tensor(DEVICE_F32, DEVICE_LEAD_ROWS, "6");
+	c.tensors[1] = tensor(DEVICE_F32, DEVICE_LEAD_ROWS, "4");
+	status_clear(&status);
+	fine = case_compile(&c, devices[0]) && case_run(&c, 2, bindings, NULL, &status);
+	for (int r = 0; r < 2; r++)
+		for (int i = 0; i < 4; i++)
+			fine = fine && fabsf(y[r][i] - p[r][i]) < 0.01f;
+	tap_ok(fine, "couple finds the probabilities that its pairs agree with");
+	case_free(&c);
+	c.op.i[0] = 5;
+	tap_ok(!case_compile(&c, devices[0]), "couple refuses another number of pairs");
+}
+
 int
 main(void)
 {
@@ -919,10 +1130,15 @@ main(void)
 		{
 			test_products(type);
 			test_vectors(type);
+			test_order(type);
 		}
+		if (type == DEVICE_F32 || type == DEVICE_F64)
+			test_distance(type);
+		test_places(type);
 		test_layout(type);
 		test_reduce(type);
 	}
+	test_couple();
 	for (int d = 0; d < 3; d++)
 		if (devices[d] != NULL)
 			devices[d]->ops->close(devices[d]);

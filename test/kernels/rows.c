@@ -195,6 +195,28 @@ binary_case(uint8_t type, uint16_t fn, int64_t n)
 	return c;
 }
 
+/* CUMSUM; TOPK of all, whose places are as many bytes as float64. */
+static struct op_case
+order_case(uint8_t type, uint16_t op, uint16_t fn, int64_t n)
+{
+	struct op_case c = vector_case(type, op, fn, n);
+
+	if (op == DEVICE_OP_TOPK)
+		c.tensors[1].type = DEVICE_I64;
+	return c;
+}
+
+static struct op_case
+distance_case(uint8_t type, int64_t points, int64_t n)
+{
+	struct op_case c = {.op = {.op = DEVICE_OP_DISTANCE}, .inputs_count = 2};
+
+	c.tensors[0] = case_tensor(type, DEVICE_LEAD_ROWS, 1, &n);
+	c.tensors[1] = case_tensor(type, DEVICE_LEAD_NONE, 2, (int64_t[]) {points, n});
+	c.tensors[2] = case_tensor(type, DEVICE_LEAD_ROWS, 1, &points);
+	return c;
+}
+
 /* Compiles, checks an ordinary and an odd row, frees. */
 static bool
 check(struct op_case c, struct device *device)
@@ -246,6 +268,18 @@ check_vectors(struct device *device, uint8_t type, int64_t n)
 		same = check(vector_case(type, DEVICE_OP_SOFTMAX, fn, n), device) && same;
 	for (uint16_t fn = NORMALIZE_MAX; fn <= NORMALIZE_L2; fn++)
 		same = check(vector_case(type, DEVICE_OP_NORMALIZE, fn, n), device) && same;
+	for (uint16_t fn = TOPK_LARGEST; fn <= TOPK_SMALLEST; fn++)
+		same = check(order_case(type, DEVICE_OP_TOPK, fn, n), device) && same;
+	same = check(order_case(type, DEVICE_OP_CUMSUM, 0, n), device) && same;
+	same = check(distance_case(type, 3, n), device) && same;
+	if (type == DEVICE_F32 && n > 1 && n < 100)
+	{
+		struct op_case couple = {.op = {.op = DEVICE_OP_COUPLE, .i = {n}}, .inputs_count = 1};
+
+		couple.tensors[0] = case_tensor(type, DEVICE_LEAD_ROWS, 1, (int64_t[]) {n * (n - 1) / 2});
+		couple.tensors[1] = case_tensor(type, DEVICE_LEAD_ROWS, 1, &n);
+		same = check(couple, device) && same;
+	}
 	return same;
 }
 

@@ -44,7 +44,13 @@ test_fixtures(void)
 	test_refused("unknown_type.onnx", INFER_ERROR_UNSUPPORTED, "float16", "a type that is not supported is named");
 	test_refused("unknown_opset.onnx", INFER_ERROR_UNSUPPORTED, "99", "an unknown operator set is named");
 	test_refused("unknown_ir.onnx", INFER_ERROR_UNSUPPORTED, "14", "an unknown IR version is named");
-	test_refused("function.onnx", INFER_ERROR_UNSUPPORTED, "\"Twice\"", "a function local to the model is named");
+	test_refused("function_endless.onnx", INFER_ERROR_UNSUPPORTED, "\"Ping\" of the model calls itself",
+				 "a function that calls itself is named");
+	test_refused("function_deep.onnx", INFER_ERROR_UNSUPPORTED, "more than 32 deep (function \"F32\")",
+				 "functions that call each other too deep are refused");
+	test_refused("function_explosion.onnx", INFER_ERROR_UNSUPPORTED, "called too often", "functions that explode are refused");
+	test_refused("function_attribute.onnx", INFER_ERROR_MODEL, "\"Leak\" has no attribute \"slop\"",
+				 "an attribute that a function does not have is named");
 	test_refused("cycle.onnx", INFER_ERROR_MODEL, "\"b\"", "a cycle is refused");
 	test_refused("twice.onnx", INFER_ERROR_MODEL, "\"y\" is computed twice", "a value that is computed twice is refused");
 	test_refused("no_such_input.onnx", INFER_ERROR_MODEL, "\"nowhere\"", "a value that nothing computes is refused");

@@ -69,20 +69,6 @@ graph_value(struct onnx_reader *r, struct protobuf_span span, bool input)
 }
 
 static bool
-graph_node(struct onnx_reader *r, struct protobuf_span span)
-{
-	struct onnx_model *model = r->model;
-
-	if (!graph_pool_grow(r->memory, &model->nodes, model->nodes_count, &r->nodes_space,
-						 sizeof(*model->nodes), ONNX_NODES_MAX, "nodes"))
-		return false;
-	if (!onnx_node_parse(r, span, &model->nodes[model->nodes_count]))
-		return false;
-	model->nodes_count++;
-	return true;
-}
-
-static bool
 graph_parse(struct onnx_reader *r, struct protobuf_span span)
 {
 	struct protobuf_reader reader;
@@ -98,7 +84,7 @@ graph_parse(struct onnx_reader *r, struct protobuf_span span)
 		switch (field.number)
 		{
 			case GRAPH_NODE:
-				fine = graph_node(r, field.bytes);
+				fine = onnx_node_add(r, field.bytes);
 				break;
 			case GRAPH_INITIALIZER:
 				fine = graph_tensor(r, field.bytes);
@@ -122,8 +108,8 @@ graph_parse(struct onnx_reader *r, struct protobuf_span span)
 
 /* ---- the model ---- */
 
-static bool
-model_opset(struct onnx_reader *r, struct protobuf_span span)
+bool
+onnx_opset_parse(struct onnx_reader *r, struct protobuf_span span, uint32_t *main_version, uint32_t *ml_version)
 {
 	struct protobuf_reader reader;
 	struct protobuf_field field;
@@ -146,9 +132,9 @@ model_opset(struct onnx_reader *r, struct protobuf_span span)
 	if (version == 0 || version > INT32_MAX)
 		return onnx_malformed(r, "an operator set", "its version is not a positive number");
 	if (domain[0] == '\0' || strcmp(domain, "ai.onnx") == 0)
-		place = &r->model->main_version;
+		place = main_version;
 	else if (strcmp(domain, ONNX_DOMAIN_ML) == 0)
-		place = &r->model->ml_version;
+		place = ml_version;
 	else
 		return true;				/* its operators, if used, are refused by name */
 	if (*place != 0 && *place != version)
@@ -180,25 +166,6 @@ model_metadata(struct onnx_reader *r, struct protobuf_span span)
 	return r->model->features != NULL;
 }
 
-/* Names the function, so that the user knows what to inline. */
-static bool
-model_function(struct onnx_reader *r, struct protobuf_span span)
-{
-	struct protobuf_reader reader;
-	struct protobuf_field field;
-	const char *name = "";
-
-	protobuf_open(&reader, span);
-	while (protobuf_next(&reader, &field))
-		if (field.number == 1 && field.wire == PROTOBUF_BYTES)
-			name = onnx_text_copy(r, field.bytes, 256, "a function");
-	status_set(r->status, INFER_ERROR_UNSUPPORTED,
-			   "functions local to a model are not supported (function \"%s\")",
-			   name == NULL ? "" : name);
-	status_hint(r->status, "Inline the model's functions, for example with onnx.inliner, and create the model again.");
-	return false;
-}
-
 static bool
 model_parse(struct onnx_reader *r, struct protobuf_span span, struct protobuf_span *graph)
 {
@@ -228,13 +195,13 @@ model_parse(struct onnx_reader *r, struct protobuf_span span, struct protobuf_sp
 				*graph = field.bytes;
 				break;
 			case MODEL_OPSET:
-				fine = model_opset(r, field.bytes);
+				fine = onnx_opset_parse(r, field.bytes, &model->main_version, &model->ml_version);
 				break;
 			case MODEL_METADATA:
 				fine = model_metadata(r, field.bytes);
 				break;
 			case MODEL_FUNCTIONS:
-				fine = model_function(r, field.bytes);
+				fine = onnx_is_bytes(r, &field, "the model") && onnx_function_parse(r, field.bytes);
 				break;
 			default:
 				break;
@@ -324,38 +291,36 @@ check_counts(struct onnx_reader *r)
 	return true;
 }
 
-/* Gives each node the version that its domain is imported with. */
+static bool
+version_check(struct onnx_reader *r, uint32_t version, const char *set, uint32_t first, uint32_t last)
+{
+	if (version == 0)
+		return onnx_malformed(r, "the operator sets", "one that a node needs is not imported");
+	if (version < first || version > last)
+		return status_set(r->status, INFER_ERROR_UNSUPPORTED,
+						  "the model uses operator set %u of %s; supported are %u to %u", version, set, first, last);
+	return true;
+}
+
+/* Gives each node the version that its domain is imported with, by the model or its function. */
 static bool
 node_versions(struct onnx_reader *r)
 {
 	struct onnx_model *model = r->model;
-	bool		main_used = false, ml_used = false;
 
 	for (uint32_t i = 0; i < model->nodes_count; i++)
 	{
 		struct onnx_node *node = &model->nodes[i];
+		bool		main = node->domain[0] == '\0';
 
-		if (node->domain[0] == '\0')
-		{
-			main_used = true;
-			node->version = model->main_version;
-		}
-		else if (strcmp(node->domain, ONNX_DOMAIN_ML) == 0)
-		{
-			ml_used = true;
-			node->version = model->ml_version;
-		}
+		if (!main && strcmp(node->domain, ONNX_DOMAIN_ML) != 0)
+			continue;
+		if (!node->in_function)
+			node->version = main ? model->main_version : model->ml_version;
+		if (!(main ? version_check(r, node->version, "ONNX", ONNX_MAIN_FIRST, ONNX_MAIN_LAST) :
+			  version_check(r, node->version, ONNX_DOMAIN_ML, ONNX_ML_FIRST, ONNX_ML_LAST)))
+			return false;
 	}
-	if ((main_used && model->main_version == 0) || (ml_used && model->ml_version == 0))
-		return onnx_malformed(r, "the operator sets", "one that a node needs is not imported");
-	if (main_used && (model->main_version < ONNX_MAIN_FIRST || model->main_version > ONNX_MAIN_LAST))
-		return status_set(r->status, INFER_ERROR_UNSUPPORTED,
-						  "the model uses operator set %u of ONNX; supported are %d to %d",
-						  model->main_version, ONNX_MAIN_FIRST, ONNX_MAIN_LAST);
-	if (ml_used && model->ml_version > ONNX_ML_LAST)
-		return status_set(r->status, INFER_ERROR_UNSUPPORTED,
-						  "the model uses operator set %u of ai.onnx.ml; supported are %d to %d",
-						  model->ml_version, ONNX_ML_FIRST, ONNX_ML_LAST);
 	return true;
 }
 

@@ -134,7 +134,12 @@ attribute_field(struct onnx_reader *r, const struct protobuf_field *field,
 			attribute->type = (uint32_t) field->value;
 			return true;
 		case ATTRIBUTE_REFERENCE:
-			return onnx_malformed(r, "an attribute", "it refers to a function's attribute outside a function");
+			if (field->bytes.size == 0)
+				return true;
+			if (r->scope == NULL)
+				return onnx_malformed(r, "an attribute", "it refers to a function's attribute outside a function");
+			attribute->reference = onnx_text_copy(r, field->bytes, ONNX_TEXT_MAX, "an attribute");
+			return attribute->reference != NULL;
 		default:
 			return true;
 	}
@@ -153,8 +158,8 @@ attribute_tensor(struct onnx_reader *r, struct protobuf_span span, struct onnx_a
 		onnx_tensor_parse(span, r->files, r->file, r->memory, tensor, r->status);
 }
 
-static bool
-attribute_parse(struct onnx_reader *r, struct protobuf_span span, struct onnx_attribute *attribute)
+bool
+onnx_attribute_parse(struct onnx_reader *r, struct protobuf_span span, struct onnx_attribute *attribute)
 {
 	struct protobuf_reader reader;
 	struct protobuf_field field;
@@ -171,6 +176,8 @@ attribute_parse(struct onnx_reader *r, struct protobuf_span span, struct onnx_at
 		return onnx_malformed(r, "an attribute", reader.failed);
 	if (attribute->name == NULL || attribute->name[0] == '\0')
 		return onnx_malformed(r, "an attribute", "it has no name");
+	if (attribute->reference != NULL)
+		return onnx_scope_attribute(r, attribute);
 	switch (attribute->type)
 	{
 		case ONNX_ATTRIBUTE_FLOATS:
@@ -220,7 +227,7 @@ node_counts(struct onnx_reader *r, struct protobuf_span span, struct onnx_node *
 	protobuf_open(&reader, span);
 	while (protobuf_next(&reader, &field))
 	{
-		if (field.number > NODE_DOMAIN)
+		if (field.number > NODE_OVERLOAD)
 			continue;
 		if (!onnx_is_bytes(r, &field, "a node"))
 			return false;
@@ -241,10 +248,21 @@ static bool
 node_text(struct onnx_reader *r, const struct protobuf_field *field, struct onnx_node *node)
 {
 	const char **place = field->number == NODE_NAME ? &node->name :
-		field->number == NODE_OP ? &node->op : &node->domain;
+		field->number == NODE_OP ? &node->op :
+		field->number == NODE_DOMAIN ? &node->domain : &node->overload;
 
 	*place = onnx_text_copy(r, field->bytes, ONNX_TEXT_MAX, "a node");
 	return *place != NULL;
+}
+
+/* One more attribute, but for a reference to one that the call does not have. */
+static bool
+node_attribute(struct onnx_reader *r, struct protobuf_span span, struct onnx_attribute *attributes, uint32_t *count)
+{
+	if (!onnx_attribute_parse(r, span, &attributes[*count]))
+		return false;
+	*count += attributes[*count].type != 0;
+	return true;
 }
 
 static bool
@@ -270,7 +288,7 @@ onnx_node_parse(struct onnx_reader *r, struct protobuf_span span, struct onnx_no
 
 	memset(node, 0, sizeof(*node));
 	node->index = r->model->nodes_count;
-	node->op = node->name = node->domain = "";
+	node->op = node->name = node->domain = node->overload = "";
 	if (!node_counts(r, span, node))
 		return false;
 	node->inputs = inputs = graph_pool(r->memory, node->inputs_count, sizeof(*inputs));
@@ -294,15 +312,11 @@ onnx_node_parse(struct onnx_reader *r, struct protobuf_span span, struct onnx_no
 			case NODE_NAME:
 			case NODE_OP:
 			case NODE_DOMAIN:
+			case NODE_OVERLOAD:
 				fine = node_text(r, &field, node);
 				break;
 			case NODE_ATTRIBUTE:
-				fine = attribute_parse(r, field.bytes, &attributes[a++]);
-				break;
-			case NODE_OVERLOAD:
-				if (field.bytes.size > 0)
-					return status_set(r->status, INFER_ERROR_UNSUPPORTED,
-									  "overloaded functions are not supported (node %u)", node->index);
+				fine = node_attribute(r, field.bytes, attributes, &a);
 				break;
 			default:
 				break;
@@ -310,6 +324,7 @@ onnx_node_parse(struct onnx_reader *r, struct protobuf_span span, struct onnx_no
 		if (!fine)
 			return false;
 	}
+	node->attributes_count = a;
 	if (strcmp(node->domain, "ai.onnx") == 0)
 		node->domain = "";
 	if (node->op[0] == '\0')

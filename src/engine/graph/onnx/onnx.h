@@ -4,8 +4,8 @@
  *
  * Field numbers and meanings: onnx.proto of the ONNX project (onnx/onnx.proto, IR version
  * 13).  Claimed: IR versions 3 to 13, operator sets "" (6 to 25) and "ai.onnx.ml" (1 to 5).
- * Refused by name: other domains, functions local to a model, sparse tensors, strings
- * with a zero byte in names.
+ * Functions local to a model are put in the place of their calls.  Refused by name: other
+ * domains, functions that call themselves, sparse tensors, strings with a zero byte in names.
  *
  * Nouns
  *	name		a value's name, interned: an index into names; -1 is the empty name, which
@@ -81,6 +81,7 @@ struct onnx_attribute
 	const int64_t *ints;
 	const struct device_text *strings;
 	const struct onnx_tensor *tensor;
+	const char *reference;			/* while a function is read: the call's attribute; else NULL */
 };
 
 struct onnx_node
@@ -88,7 +89,9 @@ struct onnx_node
 	const char *op;
 	const char *domain;				/* "" or "ai.onnx.ml" */
 	const char *name;				/* may be "" */
-	uint32_t	index;				/* in the file */
+	const char *overload;			/* of a call; else "" */
+	bool		in_function;		/* its version is that of its function's operator set */
+	uint32_t	index;				/* in the model's nodes: in the file's order, functions inlined */
 	uint32_t	version;			/* of the operator set its domain is imported with */
 	uint32_t	inputs_count;
 	uint32_t	outputs_count;

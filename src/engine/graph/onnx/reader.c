@@ -53,9 +53,11 @@ onnx_name_reference(struct onnx_reader *r, struct protobuf_span span, int32_t *p
 	struct onnx_reference *reference;
 
 	*place = -1;
+	if (!onnx_scope_name(r, &span))
+		return false;
 	if (span.size == 0)
 		return true;
-	if (span.size > ONNX_TEXT_MAX)
+	if (span.size > 2 * ONNX_TEXT_MAX)
 		return onnx_malformed(r, "a value's name", "it is too long");
 	if (memchr(span.data, 0, span.size) != NULL)
 		return onnx_malformed(r, "a value's name", "it has a zero byte");
