@@ -43,7 +43,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (Binarizer, FunctionTransformer, MaxAbsScaler, MinMaxScaler, Normalizer, OneHotEncoder,
                                    OrdinalEncoder, PolynomialFeatures, PowerTransformer, QuantileTransformer, RobustScaler,
                                    StandardScaler)
-from sklearn.svm import LinearSVC, LinearSVR
+from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
 
 warnings.filterwarnings('ignore')
 ROWS = 24
@@ -87,7 +87,7 @@ def write(name, model, feed, tolerance=F32_TOLERANCE, classes=None):
 
 # ---- scikit-learn ----
 
-def sk(name, model, x, y=None, double=False, zipmap=None, opset=None, kind=None, tolerance=None, fit=True, **options):
+def sk(name, model, x, y=None, double=False, zipmap=None, opset=None, kind=None, tolerance=None, fit=True, named=True, **options):
     if fit:
         model.fit(x, y)
     dtype = np.float64 if double else np.float32
@@ -99,8 +99,8 @@ def sk(name, model, x, y=None, double=False, zipmap=None, opset=None, kind=None,
         opts['zipmap'] = zipmap
     extra = {id(model): opts} if opts else None
     onx = convert_sklearn(model, initial_types=[('X', kind([None, x.shape[1]]))], options=extra, target_opset=opset)
-    # each class in a column of its own: there is no one output of scores
-    classes = None if zipmap == 'columns' else getattr(model, 'classes_', None)
+    # each class in a column of its own, or scores of pairs of classes: there is no one output of scores
+    classes = None if zipmap == 'columns' or not named else getattr(model, 'classes_', None)
     write('sk_' + name, onx, {'X': np.ascontiguousarray(x[:ROWS * 4:4]).astype(dtype)},
           tolerance or (F64_TOLERANCE if double else F32_TOLERANCE), classes)
 
@@ -169,6 +169,7 @@ def sklearn_models():
     sk('imputer_pipeline', make_pipeline(SimpleImputer(), StandardScaler(), LogisticRegression()), holes, wy)
     columns(holes, wy)
     further(ix, iy, diabetes)
+    machines(ix, iy, iname, diabetes)
 
 
 def further(x, y, table):
@@ -200,6 +201,21 @@ def further(x, y, table):
     for name, model in regressors.items():
         sk('regressor_' + name, model, table.data, table.target, tolerance='1e-5 1e-5')
     sk('regressor_multi_output', MultiOutputRegressor(Ridge()), table.data, np.stack([table.target, -table.target], 1))
+
+
+def machines(x, y, name, table):
+    """Support vector machines."""
+    two = y < 2
+    for kernel in ('linear', 'poly', 'rbf', 'sigmoid'):
+        scale = {'poly': 0.1, 'sigmoid': 0.02}.get(kernel, 'scale')
+        sk('svc_' + kernel, SVC(kernel=kernel, gamma=scale, probability=True, random_state=0), x, name, zipmap=False, tolerance='1e-5 1e-5')
+        sk('svc_two_' + kernel, SVC(kernel=kernel, gamma=scale, probability=True, random_state=0), x[two], y[two], tolerance='1e-5 1e-5')
+        sk('svr_' + kernel, SVR(kernel=kernel, gamma=scale), table.data, table.target, tolerance='1e-3 1e-4')
+    sk('svc_scores', SVC(), x, y, zipmap=False, raw_scores=True, tolerance='1e-5 1e-5', named=False)
+    sk('svc_labels', SVC(), x, name, zipmap=False, tolerance='1e-5 1e-5', named=False)
+    sk('nu_svc', make_pipeline(StandardScaler(), NuSVC(probability=True, random_state=0)), x, name, tolerance='1e-5 1e-5')
+    sk('nu_svr', make_pipeline(StandardScaler(), NuSVR()), table.data, table.target, tolerance='1e-3 1e-4')
+    sk('one_class_svm', OneClassSVM(), x, tolerance='1e-4 1e-4')
 
 
 def columns(x, y):

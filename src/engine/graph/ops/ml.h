@@ -59,6 +59,7 @@ extern int32_t ml_matrix_input(struct graph *graph, const struct onnx_node *node
 /* x [N, features] · coefficientsᵀ: [N, rows]. */
 extern int32_t ml_product(struct graph *graph, int32_t x, int64_t rows, int64_t features,
 						  const float *coefficients);
+extern int32_t ml_product_with(struct graph *graph, int32_t x, int32_t matrix);	/* [rows, features] */
 
 /* ml_svm.c */
 extern bool lower_svm_classifier(struct graph *graph, const struct onnx_node *node);

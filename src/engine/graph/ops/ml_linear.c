@@ -90,6 +90,12 @@ ml_product(struct graph *graph, int32_t x, int64_t rows, int64_t features, const
 	int64_t		dims[2] = {rows, features};
 	int32_t		matrix = graph_constant(graph, DEVICE_F32, 2, dims, coefficients);
 
+	return ml_product_with(graph, x, matrix);
+}
+
+int32_t
+ml_product_with(struct graph *graph, int32_t x, int32_t matrix)
+{
 	if (x == GRAPH_FAILED || matrix == GRAPH_FAILED)
 		return GRAPH_FAILED;
 	if (graph_is_constant(graph, x))

@@ -177,25 +177,30 @@ classifier_check(struct graph *graph, const struct onnx_node *node, const struct
 	return true;
 }
 
-/* The decisions' coefficients as a matrix [pairs, vectors]: a pair looks at its classes' vectors alone. */
-static const float *
+/*
+ * The decisions' coefficients as a matrix [pairs, vectors], in float64: large terms of both
+ * signs make up a score.  A pair looks at its classes' vectors alone.
+ */
+static int32_t
 pair_matrix(struct graph *graph, const struct classifier *c, int64_t vectors)
 {
-	float	   *matrix = graph_pool(graph->memory, (uint64_t) c->pairs * (uint64_t) vectors, sizeof(*matrix));
+	int64_t		dims[2] = {c->pairs, vectors};
 	const float *coefficients = c->svm.coefficients->floats;
-	float	   *row = matrix;
+	void	   *data;
+	int32_t		matrix = graph_constant_make(graph, DEVICE_F64, 2, dims, &data);
+	double	   *row = matrix == GRAPH_FAILED ? NULL : data;
 	int64_t		first_i = 0;
 
-	for (uint32_t i = 0; matrix != NULL && i < c->labels.count; i++)
+	for (uint32_t i = 0; row != NULL && i < c->labels.count; i++)
 	{
 		int64_t		first_j = first_i + c->counts->ints[i];
 
 		for (uint32_t j = i + 1; j < c->labels.count; j++, row += vectors)
 		{
-			memcpy(row + first_i, coefficients + (j - 1) * vectors + first_i,
-				   (size_t) c->counts->ints[i] * sizeof(*row));
-			memcpy(row + first_j, coefficients + i * vectors + first_j,
-				   (size_t) c->counts->ints[j] * sizeof(*row));
+			for (int64_t m = first_i; m < first_i + c->counts->ints[i]; m++)
+				row[m] = coefficients[(j - 1) * vectors + m];
+			for (int64_t m = first_j; m < first_j + c->counts->ints[j]; m++)
+				row[m] = coefficients[i * vectors + m];
 			first_j += c->counts->ints[j];
 		}
 		first_i += c->counts->ints[i];
@@ -261,7 +266,6 @@ static bool
 classify_by_vectors(struct graph *graph, const struct onnx_node *node, const struct classifier *c)
 {
 	bool		probabilities = c->prob_a != NULL && c->prob_a->count > 0;
-	const float *matrix;
 	int64_t		vectors;
 	int32_t		scores, label;
 
@@ -269,12 +273,12 @@ classify_by_vectors(struct graph *graph, const struct onnx_node *node, const str
 		return false;
 	if (c->post == ML_POST_PROBIT && !probabilities && c->pairs == 1)
 		return graph_unsupported(graph, node, "has the post_transform PROBIT for two classes");
-	matrix = pair_matrix(graph, c, vectors);
-	if (matrix == NULL)
-		return false;
-	scores = ml_product(graph, svm_kernels(graph, node, &c->svm, vectors), c->pairs, vectors, matrix);
+	scores = graph_cast(graph, svm_kernels(graph, node, &c->svm, vectors), DEVICE_F64);
+	scores = ml_product_with(graph, scores, pair_matrix(graph, c, vectors));
 	scores = graph_binary(graph, BINARY_ADD, scores,
-						  graph_constant(graph, DEVICE_F32, 1, &c->pairs, c->svm.rho->floats));
+						  graph_cast(graph, graph_constant(graph, DEVICE_F32, 1, &c->pairs, c->svm.rho->floats),
+									 DEVICE_F64));
+	scores = graph_cast(graph, scores, DEVICE_F32);
 	label = ml_labels_at(graph, &c->labels, pair_votes(graph, c, scores));
 	if (probabilities)
 		scores = ml_post_apply(graph, c->post, pair_probabilities(graph, c, scores));
