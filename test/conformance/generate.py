@@ -52,9 +52,9 @@ def versions(op, domain=''):
     return sorted(found.items())
 
 
-def add(op, version, opset, label, inputs, expect=None, domain='', outputs=1, out_types=None, **attrs):
+def add(op, version, opset, label, inputs, expect=None, domain='', outputs=1, out_types=None, map_keys=None, **attrs):
     cases.append(dict(op=op, version=version, opset=opset, label=label, inputs=inputs, expect=expect,
-                      domain=domain, outputs=outputs, out_types=out_types,
+                      domain=domain, outputs=outputs, out_types=out_types, map_keys=map_keys,
                       attrs={k: v for k, v in attrs.items() if v is not None}))
 
 
@@ -748,6 +748,13 @@ def vector_machines():
                         post_transform=post, **names)
 
 
+def dictionaries():
+    for version, opset in versions('DictVectorizer', ML):
+        for label, kind in (('f32', np.float32), ('i64', np.int64), ('f64', np.float64)):
+            add('DictVectorizer', version, opset, label, [np.array([[3, 0, -2]], kind)], domain=ML, map_keys=['b', 'a', 'zz'],
+                expect=lambda x: x, string_vocabulary=['b', 'a', 'zz'])
+
+
 # ---- writing ----
 
 def model_of(case):
@@ -772,6 +779,9 @@ def model_of(case):
         imports.append(helper.make_opsetid(case['domain'], case['opset']))
     ir = IR_OF_OPSET[domain_opset]
     inputs = [helper.make_tensor_value_info(name, element_type(array), array.shape) for name, array in runtime]
+    if case['map_keys']:
+        kind = helper.make_map_type_proto(T.STRING, helper.make_tensor_type_proto(element_type(runtime[0][1]), []))
+        inputs = [helper.make_value_info(runtime[0][0], kind)]
     if ir < 4:
         inputs += [helper.make_tensor_value_info(c.name, c.data_type, c.dims) for c in constants]
     graph = helper.make_graph([node], 'g', inputs, [helper.make_empty_tensor_value_info(o) for o in outputs], constants)
@@ -799,6 +809,8 @@ def declare(model, arrays):
 def answers(case, model, runtime):
     """The expected outputs, and who said so."""
     feed = dict(runtime)
+    if case['map_keys']:
+        feed = {name: {k: v.item() for k, v in zip(case['map_keys'], array[0]) if v != 0} for name, array in runtime}
     if case['out_types'] == ['zipmap'] or case['expect'] is not None and case['opset'] < 7 and case['domain'] == '':
         return own(case), 'own'
     options = ort.SessionOptions()
@@ -861,7 +873,7 @@ def without_case(written):
 
 
 def main(folder):
-    for make in (elementwise, binary, linear, shapes, reductions, ml, indexing, fills, vector_machines):
+    for make in (elementwise, binary, linear, shapes, reductions, ml, indexing, fills, vector_machines, dictionaries):
         make()
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)

@@ -61,6 +61,16 @@ test_results(void)
 	tap_ok((f.model->signature.flags & INFER_SIGNATURE_ROW_BY_ROW) != 0, "and the signature says so");
 	fixture_close(&f);
 
+	fixture_open(&f, "dictionary.onnx", NULL);
+	tap_ok(f.model != NULL && f.model->signature.features_count == 2 &&
+		   strcmp(f.model->signature.features[0], "width") == 0 && strcmp(f.model->signature.features[1], "age") == 0,
+		   "a map's keys are the features");
+	fixture_rows(&f, 2);
+	memcpy(fixture_input(&f, 0), (float[]) {1, 2, 3, 4}, 16);
+	tap_ok(fixture_run(&f) && floats_are(fixture_output(&f, 0), (float[]) {-1, -2, -3, -4}, 4),
+		   "a map is a row of numbers");
+	fixture_close(&f);
+
 	/* x = -8 16: Leak by the slope of 0.5 gives -12 32, again by the default of 0.01 -12.12 64 */
 	fixture_open(&f, "function.onnx", NULL);
 	fixture_rows(&f, 1);

@@ -44,6 +44,8 @@ test_fixtures(void)
 	test_refused("unknown_type.onnx", INFER_ERROR_UNSUPPORTED, "float16", "a type that is not supported is named");
 	test_refused("unknown_opset.onnx", INFER_ERROR_UNSUPPORTED, "99", "an unknown operator set is named");
 	test_refused("unknown_ir.onnx", INFER_ERROR_UNSUPPORTED, "14", "an unknown IR version is named");
+	test_refused("dictionary_shared.onnx", INFER_ERROR_UNSUPPORTED, "\"x\" is a map, and not taken by one DictVectorizer alone",
+				 "a map that is taken for a tensor is refused");
 	test_refused("function_endless.onnx", INFER_ERROR_UNSUPPORTED, "\"Ping\" of the model calls itself",
 				 "a function that calls itself is named");
 	test_refused("function_deep.onnx", INFER_ERROR_UNSUPPORTED, "more than 32 deep (function \"F32\")",

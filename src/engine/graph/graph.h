@@ -70,6 +70,7 @@ struct graph_value
 	uint32_t	classes_count;		/* of SCORES: the elements' labels; 0 not known */
 	char	  **classes;
 	bool		maps;				/* stands for ZipMap's sequence of maps */
+	bool		map;				/* stands for a map: an input that DictVectorizer alone takes */
 
 	/* after graph_compile */
 	int32_t		binding;			/* of the root, or -1 */
@@ -135,6 +136,7 @@ struct graph
 	uint32_t	outputs_count;
 	int32_t    *outputs;			/* values */
 	bool		row_by_row;			/* the file fixes the batch */
+	const struct onnx_attribute *vocabulary;	/* of an input that is a map, or NULL */
 
 	/* after graph_compile */
 	struct device_program *program;

@@ -151,12 +151,61 @@ dim_has_option(struct graph *graph, const struct onnx_dim *dim)
 	return false;
 }
 
+/*
+ * A map becomes a row of its DictVectorizer's vocabulary: one number for each key, which is
+ * the feature's name.
+ */
+static bool
+input_map(struct graph *graph, const struct onnx_value *input, struct graph_input *out)
+{
+	const struct onnx_model *model = graph->model;
+	const char *name = model->names[input->name];
+	const struct onnx_node *reader = NULL;
+	int64_t		dims[2] = {1, 0};
+
+	for (uint32_t i = 0; i < model->nodes_count; i++)
+		for (uint32_t j = 0; j < model->nodes[i].inputs_count; j++)
+			if (model->nodes[i].inputs[j] == input->name)
+			{
+				if (reader != NULL || strcmp(model->nodes[i].op, "DictVectorizer") != 0)
+					return status_set(graph->status, INFER_ERROR_UNSUPPORTED,
+									  "the input \"%s\" is a map, and not taken by one DictVectorizer alone", name);
+				reader = &model->nodes[i];
+			}
+	for (uint32_t i = 0; reader != NULL && i < reader->attributes_count; i++)
+		if (strcmp(reader->attributes[i].name, "string_vocabulary") == 0 && reader->attributes[i].strings != NULL)
+		{
+			dims[1] = reader->attributes[i].count;
+			graph->vocabulary = &reader->attributes[i];
+		}
+	if (dims[1] == 0 || (input->type != DEVICE_F32 && input->type != DEVICE_F64 && input->type != DEVICE_I64))
+		return status_set(graph->status, INFER_ERROR_UNSUPPORTED,
+						  "the input \"%s\" is not a map from the strings of a vocabulary to numbers", name);
+	for (uint32_t i = 0; i < graph->vocabulary->count; i++)
+		if (graph->vocabulary->strings[i].length > 0 &&
+			memchr(graph->vocabulary->strings[i].data, 0, graph->vocabulary->strings[i].length) != NULL)
+			return graph_malformed(graph, reader, "has a zero byte in its vocabulary");
+	out->batch = true;
+	out->value = graph_value_new(graph, input->type, 2, dims, true);
+	if (out->value < 0)
+		return false;
+	graph_value(graph, out->value)->name = name;
+	graph_value(graph, out->value)->map = true;
+	graph->by_name[input->name] = out->value;
+	return true;
+}
+
 static bool
 input_value(struct graph *graph, const struct onnx_value *input, struct graph_input *out)
 {
 	const char *name = graph->model->names[input->name];
 	int64_t		dims[DEVICE_RANK_MAX];
 
+	if (strlen(name) >= INFER_NAME_MAX)
+		return status_set(graph->status, INFER_ERROR_UNSUPPORTED,
+						  "an input's name is longer than %d bytes", INFER_NAME_MAX - 1);
+	if (input->kind == ONNX_VALUE_MAP)
+		return input_map(graph, input, out);
 	if (input->kind != ONNX_VALUE_TENSOR || input->type == 0)
 		return status_set(graph->status, INFER_ERROR_UNSUPPORTED,
 						  "the input \"%s\" is not a tensor of a known type", name);
@@ -166,9 +215,6 @@ input_value(struct graph *graph, const struct onnx_value *input, struct graph_in
 		status_hint(graph->status, "Export the model with the shapes of its inputs.");
 		return false;
 	}
-	if (strlen(name) >= INFER_NAME_MAX)
-		return status_set(graph->status, INFER_ERROR_UNSUPPORTED,
-						  "an input's name is longer than %d bytes", INFER_NAME_MAX - 1);
 	for (int i = 0; i < input->rank; i++)
 	{
 		const struct onnx_dim *dim = &input->dims[i];
@@ -290,6 +336,8 @@ lower_outputs(struct graph *graph)
 		if (value < 0)
 			return status_set(graph->status, INFER_ERROR_MODEL,
 							  "the output \"%s\" is not given by the operator that should", name);
+		if (output->kind == ONNX_VALUE_MAP || graph_value(graph, value)->map)
+			return status_set(graph->status, INFER_ERROR_UNSUPPORTED, "the output \"%s\" is a map", name);
 		if (strlen(name) >= INFER_NAME_MAX)
 			return status_set(graph->status, INFER_ERROR_UNSUPPORTED,
 							  "an output's name is longer than %d bytes", INFER_NAME_MAX - 1);

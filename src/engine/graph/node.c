@@ -91,6 +91,11 @@ graph_input_optional(struct graph *graph, const struct onnx_node *node, uint32_t
 						graph->model->names[node->inputs[i]]);
 		return GRAPH_FAILED;
 	}
+	if (graph_value(graph, value)->map && strcmp(node->op, "DictVectorizer") != 0)
+	{
+		graph_unsupported(graph, node, "takes a map");
+		return GRAPH_FAILED;
+	}
 	if (graph_value(graph, value)->maps)
 	{
 		graph_unsupported(graph, node, "takes a sequence of maps");

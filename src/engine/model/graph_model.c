@@ -238,7 +238,7 @@ feature_add(struct graph_model *m, const char *name, size_t length, uint32_t *sp
 	return signature->features[signature->features_count++] != NULL;
 }
 
-/* The property feature_names: a JSON array, or names with commas between. */
+/* The keys of a map; or the property feature_names: a JSON array, or names with commas between. */
 static bool
 signature_features(struct graph_model *m)
 {
@@ -247,6 +247,14 @@ signature_features(struct graph_model *m)
 	json_t	   *array;
 	bool		fine = true;
 
+	if (m->graph.vocabulary != NULL)
+	{
+		const struct onnx_attribute *words = m->graph.vocabulary;
+
+		for (uint32_t i = 0; fine && i < words->count; i++)
+			fine = feature_add(m, words->strings[i].data, words->strings[i].length, &space);
+		return fine;
+	}
 	if (text == NULL || text[0] == '\0')
 		return true;
 	array = json_loads(text, 0, NULL);

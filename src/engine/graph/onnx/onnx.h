@@ -111,14 +111,15 @@ enum onnx_value_kind
 {
 	ONNX_VALUE_NONE = 0,			/* no type given */
 	ONNX_VALUE_TENSOR = 1,
-	ONNX_VALUE_MAPS = 2				/* a sequence of maps: what ZipMap gives */
+	ONNX_VALUE_MAPS = 2,			/* a sequence of maps: what ZipMap gives */
+	ONNX_VALUE_MAP = 3				/* a map to numbers: what DictVectorizer takes */
 };
 
 struct onnx_value					/* ValueInfoProto */
 {
 	int32_t		name;
 	uint8_t		kind;				/* enum onnx_value_kind */
-	uint8_t		type;				/* enum device_type, of a tensor */
+	uint8_t		type;				/* enum device_type, of a tensor, or of what a map has */
 	bool		has_shape;
 	uint8_t		rank;
 	struct onnx_dim dims[DEVICE_RANK_MAX];

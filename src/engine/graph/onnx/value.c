@@ -79,7 +79,32 @@ value_tensor_type(struct onnx_reader *r, struct protobuf_span span, struct onnx_
 	return true;
 }
 
-/* TypeProto: a tensor, or the sequence of maps that ZipMap gives. */
+/* The type of a map's values: a TypeProto with the tensor's type alone. */
+static bool
+value_map_type(struct onnx_reader *r, struct protobuf_span span, struct onnx_value *value)
+{
+	struct protobuf_reader reader, inner;
+	struct protobuf_field field, part;
+
+	protobuf_open(&reader, span);
+	while (protobuf_next(&reader, &field))
+	{
+		if (field.number != 2)
+			continue;
+		if (!onnx_is_bytes(r, &field, "a type"))
+			return false;
+		protobuf_open(&inner, field.bytes);
+		while (protobuf_next(&inner, &part))
+			if (part.number == 1 && part.wire == PROTOBUF_BYTES && !value_tensor_type(r, part.bytes, value))
+				return false;
+		if (inner.failed != NULL)
+			return onnx_malformed(r, "a type", inner.failed);
+	}
+	value->kind = ONNX_VALUE_MAP;
+	return reader.failed == NULL || onnx_malformed(r, "a type", reader.failed);
+}
+
+/* TypeProto: a tensor, a map, or the sequence of maps that ZipMap gives. */
 static bool
 value_type(struct onnx_reader *r, struct protobuf_span span, struct onnx_value *value)
 {
@@ -99,13 +124,15 @@ value_type(struct onnx_reader *r, struct protobuf_span span, struct onnx_value *
 				value->kind = ONNX_VALUE_MAPS;
 				break;
 			case 5:					/* map */
+				if (!onnx_is_bytes(r, &field, "a type") || !value_map_type(r, field.bytes, value))
+					return false;
+				break;
 			case 7:					/* opaque */
 			case 8:					/* sparse tensor */
 			case 9:					/* optional */
 				return status_set(r->status, INFER_ERROR_UNSUPPORTED,
 								  "an input or output is a %s, which is not supported",
-								  field.number == 5 ? "map" : field.number == 7 ? "opaque type" :
-								  field.number == 8 ? "sparse tensor" : "optional");
+								  field.number == 7 ? "opaque type" : field.number == 8 ? "sparse tensor" : "optional");
 			default:
 				break;
 		}

@@ -218,6 +218,24 @@ lower_array_feature_extractor(struct graph *graph, const struct onnx_node *node)
 	return graph_output(graph, node, 0, x);
 }
 
+/* The model's input already has the vocabulary's order: see lower.c. */
+static bool
+lower_dict_vectorizer(struct graph *graph, const struct onnx_node *node)
+{
+	int32_t		x = graph_input(graph, node, 0);
+	const struct onnx_attribute *words;
+	int64_t		dims[2] = {1, 0};
+
+	if (x == GRAPH_FAILED ||
+		!graph_attribute_list(graph, node, "string_vocabulary", ONNX_ATTRIBUTE_STRINGS, &words))
+		return false;
+	if (words == NULL || !graph_value(graph, x)->map)
+		return graph_unsupported(graph, node, "does not take a map of the model's inputs by strings");
+	dims[1] = words->count;
+	x = graph_copy(graph, x, 2, dims, 0, (const int64_t[2]) {0, 1});
+	return graph_output(graph, node, 0, x);
+}
+
 const struct graph_operator graph_ml_operators[] = {
 	{ONNX_DOMAIN_ML, "ArrayFeatureExtractor", 1, 5, lower_array_feature_extractor, GRAPH_MISSING_PASSES},
 	{ONNX_DOMAIN_ML, "Binarizer", 1, 5, lower_binarizer},
@@ -233,5 +251,6 @@ const struct graph_operator graph_ml_operators[] = {
 	{ONNX_DOMAIN_ML, "ZipMap", 1, 5, lower_zip_map},
 	{ONNX_DOMAIN_ML, "SVMClassifier", 1, 5, lower_svm_classifier},
 	{ONNX_DOMAIN_ML, "SVMRegressor", 1, 5, lower_svm_regressor},
+	{ONNX_DOMAIN_ML, "DictVectorizer", 1, 5, lower_dict_vectorizer},
 	{NULL}
 };
