@@ -232,11 +232,14 @@ COMMENT ON FUNCTION infer.probability(text, text, VARIADIC "any") IS 'the probab
 
 /* ---- the engine ---- */
 
-CREATE FUNCTION infer.read_stats(OUT model text, OUT version int, OUT calls bigint, OUT rows bigint,
+CREATE FUNCTION infer.read_stats(OUT model text, OUT version int, OUT class text, OUT calls bigint, OUT rows bigint,
 								 OUT batches bigint, OUT mean_batch_rows double precision,
 								 OUT errors bigint, OUT cancelled bigint, OUT inline_calls bigint,
-								 OUT queue_time double precision, OUT compute_time double precision,
-								 OUT since timestamptz) RETURNS SETOF record
+								 OUT queue_time double precision, OUT queue_p50 double precision,
+								 OUT queue_p95 double precision, OUT queue_p99 double precision,
+								 OUT compute_time double precision, OUT compute_p50 double precision,
+								 OUT compute_p95 double precision, OUT compute_p99 double precision,
+								 OUT busy_share double precision, OUT since timestamptz) RETURNS SETOF record
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_stats';
 COMMENT ON FUNCTION infer.read_stats() IS 'behind the view infer.stats';
 
@@ -248,12 +251,20 @@ COMMENT ON FUNCTION infer.read_loaded_models() IS 'behind the view infer.loaded_
 
 CREATE FUNCTION infer.read_devices(OUT device text, OUT description text, OUT in_use bool, OUT threads int,
 								   OUT memory_budget bigint, OUT memory_used bigint,
-								   OUT busy_time double precision, OUT numerics_id text) RETURNS SETOF record
+								   OUT busy_time double precision, OUT busy_share double precision,
+								   OUT isa text, OUT numerics_id text, OUT since timestamptz) RETURNS SETOF record
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_devices';
 COMMENT ON FUNCTION infer.read_devices() IS 'behind the view infer.devices';
 
+CREATE FUNCTION infer.read_activity(OUT pid int, OUT database text, OUT role text, OUT model text, OUT version int,
+									OUT class text, OUT rows int, OUT rows_done int, OUT state text,
+									OUT queue_time double precision,
+									OUT compute_time double precision) RETURNS SETOF record
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_activity';
+COMMENT ON FUNCTION infer.read_activity() IS 'behind the view infer.activity';
+
 CREATE VIEW infer.stats AS SELECT * FROM infer.read_stats();
-COMMENT ON VIEW infer.stats IS 'what the engine counted for each version; times in milliseconds';
+COMMENT ON VIEW infer.stats IS 'what the engine counted for each version and class of calls; times in milliseconds';
 
 CREATE VIEW infer.loaded_models AS SELECT * FROM infer.read_loaded_models();
 COMMENT ON VIEW infer.loaded_models IS 'the versions that the engine knows, and the memory that they hold';
@@ -261,7 +272,15 @@ COMMENT ON VIEW infer.loaded_models IS 'the versions that the engine knows, and 
 CREATE VIEW infer.devices AS SELECT * FROM infer.read_devices();
 COMMENT ON VIEW infer.devices IS 'what the engine computes on';
 
-GRANT SELECT ON infer.stats, infer.loaded_models, infer.devices TO PUBLIC;
+CREATE VIEW infer.activity AS SELECT * FROM infer.read_activity();
+COMMENT ON VIEW infer.activity IS 'the calls that wait or run in the engine now; times in milliseconds';
+
+GRANT SELECT ON infer.stats, infer.loaded_models, infer.devices, infer.activity TO PUBLIC;
+
+CREATE FUNCTION infer.profile(model text, VARIADIC input "any")
+	RETURNS TABLE (node text, operator text, primitive text, device text, "time" double precision)
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_profile';
+COMMENT ON FUNCTION infer.profile(text, VARIADIC "any") IS 'compute one row, and tell the time of each operator in milliseconds';
 
 CREATE FUNCTION infer.reset_stats() RETURNS void
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_reset_stats';

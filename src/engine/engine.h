@@ -39,7 +39,9 @@
 #include "model/files.h"
 #include "model/model.h"
 #include "scheduler/batch.h"
+#include "scheduler/counters.h"
 #include "scheduler/latency.h"
+#include "scheduler/request_log.h"
 #include "settings.h"
 #include "status.h"
 
@@ -76,6 +78,11 @@ struct request
 	uint32_t	rows_failed;
 	uint64_t	reply_mark;			/* reply_used and overflow_bytes before the run that goes on */
 	uint64_t	overflow_mark;
+
+	/* for display */
+	uint32_t	role;
+	uint32_t	model;				/* oid of the foreign server */
+	uint32_t	version;
 };
 
 struct region
@@ -106,6 +113,11 @@ struct asker
 	struct connection *connection;	/* counted */
 	uint64_t	request;			/* number of its frame */
 	uint32_t	flags;				/* INFER_LOAD_* */
+
+	/* for display */
+	uint64_t	since;				/* nsec */
+	uint32_t	model;				/* oid of the foreign server */
+	uint32_t	version;
 };
 
 struct load_job						/* owned by the loader once queued */
@@ -153,18 +165,13 @@ struct entry
 	uint32_t	pending;			/* requests not yet ended */
 	uint64_t	last_used;			/* nsec */
 
-	/* counters, since the last reset where they are */
 	uint64_t	bytes;
 	uint64_t	loaded_at;			/* CLOCK_REALTIME usec */
 	uint64_t	last_used_at;		/* CLOCK_REALTIME usec */
-	uint64_t	calls;
-	uint64_t	rows;
+
+	/* since the last reset: counters.h */
 	uint64_t	batches;
-	uint64_t	errors;
-	uint64_t	cancelled;
-	uint64_t	queue_nsec;
-	uint64_t	compute_nsec;
-	uint64_t	inline_calls;
+	struct class_counters classes[INFER_CLASSES];
 };
 
 struct engine
@@ -179,7 +186,8 @@ struct engine
 	int			page_fd;			/* for WELCOME */
 	const char *cache;				/* path of the model cache, NULL: none */
 	uint64_t	epoch;				/* CLOCK_REALTIME usec */
-	uint64_t	since;				/* of the counters */
+	uint64_t	since;				/* of the counters: CLOCK_REALTIME usec */
+	uint64_t	counted_from;		/* the same moment, CLOCK_MONOTONIC nsec */
 	uint32_t	cores;				/* usable */
 
 	struct device *device;
@@ -190,7 +198,8 @@ struct engine
 	bool		running;			/* a batch is on the device: nobody else may enqueue */
 	struct batch batch;				/* of whoever set running, like the slices */
 	struct model_slice slices[BATCH_SLICES_MAX];
-	uint64_t	busy_nsec;
+	uint64_t	busy_nsec;			/* since the last reset, without the batch that runs */
+	uint64_t	batch_began;		/* nsec, of the batch that runs; not before the last reset */
 	uint32_t	batches_refused;	/* atomic: of which the device took nothing, since it last did */
 	uint64_t	batch_ends;			/* predicted, nsec */
 
@@ -203,6 +212,7 @@ struct engine
 
 	uint64_t	regions_bytes;		/* atomic: mapped payload */
 	uint32_t	connections;		/* atomic */
+	struct request_log request_log;
 };
 
 #endif							/* ENGINE_ENGINE_H */

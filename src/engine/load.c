@@ -49,6 +49,18 @@ asker_new(struct connection *connection, uint64_t request, uint32_t flags)
 	return asker;
 }
 
+/* For infer.activity: what the LOAD frame says of itself. */
+static void
+display(struct asker *asker, const uint8_t *payload)
+{
+	struct infer_load load;
+
+	memcpy(&load, payload, sizeof(load));
+	asker->since = process_clock();
+	asker->model = load.model;
+	asker->version = load.version;
+}
+
 static void
 asker_free(struct asker *asker)
 {
@@ -341,6 +353,7 @@ load_frame(struct connection *connection, uint64_t request, const uint8_t *paylo
 		loader_job_free(job);
 		return "too many LOAD frames wait for an answer";
 	}
+	display(asker, payload);
 
 	pthread_mutex_lock(&engine->lock);
 	if ((job->flags & INFER_LOAD_CHECK) != 0)

@@ -277,6 +277,7 @@ serve(const struct options *options)
 	process_close_inherited(options->status_fd, options->control_fd);
 	take_settings(options);
 	engine.epoch = engine.since = process_time();
+	engine.counted_from = process_clock();
 	engine.cores = process_cores();
 	if (!process_init(options->control_fd >= 0, engine.settings.nice, &status) ||
 		process_lock(options->lock, &status) < 0 ||

@@ -28,6 +28,7 @@ struct settings
 	uint32_t	queue_limit;		/* requests */
 	uint64_t	payload_limit;		/* bytes of all regions together */
 	uint64_t	engine_timeout;		/* usec */
+	uint32_t	log_requests;		/* 0 or 1 */
 };
 
 extern void settings_default(struct settings *settings);

@@ -68,6 +68,9 @@ extern void infer_client_string(InferCall *call, uint32 input, uint64 element, c
 
 extern void infer_client_submit(InferCall *call, uint32 outputs_wanted);
 
+/* Before submit, of a call of one row: its reply is to have the time of each operator. */
+extern void infer_client_ask_profile(InferCall *call);
+
 /* Sleeps until the call has ended; raises the whole request's error, if it is one. */
 extern void infer_client_wait(InferCall *call);
 
@@ -83,6 +86,9 @@ extern bool infer_client_error_hides(uint32 error);
 /* After wait.  INFER_OK, or the row's error with its text (err may be NULL). */
 extern uint32 infer_client_row(InferCall *call, uint32 row, struct infer_error_text *err);
 extern void infer_client_output(InferCall *call, uint32 row, uint32 output, InferOutput *out);
+
+/* After wait: the encoded profile (PROTOCOL.md), a copy; false if the model's kind gives none. */
+extern bool infer_client_profile(InferCall *call, struct infer_reader *profile);
 
 extern void infer_client_end(InferCall *call);
 
@@ -102,8 +108,12 @@ extern void infer_client_load(const InferModel *model, uint32 flags, struct infe
 							  MemoryContext context);
 extern void infer_client_unload(const InferModel *model);
 
-/* The engine's counters; entries are palloc'd. */
+/* The engine's counters; entries are palloc'd, and classes name models that there are. */
 extern void infer_client_stats(bool reset, struct infer_stats_head *head,
-							   struct infer_stats_device **devices, struct infer_stats_model **models);
+							   struct infer_stats_device **devices, struct infer_stats_model **models,
+							   struct infer_stats_class **classes);
+
+/* What waits and runs now; palloc'd. */
+extern struct infer_activity *infer_client_activity(int *count);
 
 #endif							/* INFER_CLIENT_H */

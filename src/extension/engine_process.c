@@ -49,6 +49,7 @@ typedef struct EngineSetting
 	char	  *const *text;			/* instead of number */
 	bool		reloads;
 	int			sent;				/* the number that the engine was told last */
+	const bool *flag;				/* instead of number: 0 or 1 */
 } EngineSetting;
 
 static EngineSetting settings[] = {
@@ -62,7 +63,14 @@ static EngineSetting settings[] = {
 	{"queue_limit", &infer_queue_limit, NULL, true},
 	{"payload_limit", &infer_payload_limit, NULL, true},	/* kB */
 	{"engine_timeout", &infer_engine_timeout, NULL, true},	/* ms */
+	{"log_requests", NULL, NULL, true, .flag = &infer_log_requests},
 };
+
+static int
+setting_number(const EngineSetting *setting)
+{
+	return setting->flag != NULL ? *setting->flag : *setting->number;
+}
 
 static volatile sig_atomic_t engine_pid = 0;
 static const struct infer_status_page *page = NULL;
@@ -237,9 +245,7 @@ engine_arguments(char *path, char **argv)
 		if (setting->text != NULL)
 			argv[n++] = psprintf("%s=%s", setting->name, *setting->text);
 		else
-			argv[n++] = psprintf("%s=%d", setting->name, *setting->number);
-		if (setting->number != NULL)
-			setting->sent = *setting->number;
+			argv[n++] = psprintf("%s=%d", setting->name, setting->sent = setting_number(setting));
 	}
 	argv[n] = NULL;
 }
@@ -508,9 +514,9 @@ control_next(void)
 	{
 		EngineSetting *setting = &settings[i];
 
-		if (setting->reloads && setting->sent != *setting->number)
+		if (setting->reloads && setting->sent != setting_number(setting))
 		{
-			setting->sent = *setting->number;
+			setting->sent = setting_number(setting);
 			control_used = snprintf(control_line, sizeof(control_line), "%s=%d\n",
 									setting->name, setting->sent);
 			control_sent = 0;

@@ -48,6 +48,7 @@ extern int	infer_batch_delay;			/* usec */
 extern int	infer_queue_limit;			/* requests */
 extern int	infer_payload_limit;		/* kB */
 extern int	infer_engine_timeout;		/* ms */
+extern bool infer_log_requests;
 extern int	infer_timeout;				/* userset, ms, 0 none */
 extern int	infer_spin_time;			/* userset, usec */
 extern int	infer_on_error;				/* userset */

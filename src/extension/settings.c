@@ -22,6 +22,7 @@ int			infer_cache_size;
 int			infer_cpu_threads;
 char	   *infer_device;
 int			infer_engine_timeout;
+bool		infer_log_requests;
 int			infer_memory;
 int			infer_nice;
 int			infer_on_error;
@@ -129,6 +130,12 @@ define_scheduling_settings(void)
 							&infer_engine_timeout,
 							10000, 1000, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomBoolVariable("infer.log_requests",
+							 "Writes a line to the server's log for each call, without its values.",
+							 "Who called which model version, how many rows and bytes, how long it took, how it ended.",
+							 &infer_log_requests,
+							 false,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("infer.payload_limit",
 							"Sets the memory that the values of all calls in flight may take.",
 							"One call may not take more than this, nor more than 2 GB.",

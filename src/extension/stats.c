@@ -1,17 +1,22 @@
 /*
  * stats.c
- *	  What the engine counts, as relations: infer.stats, infer.loaded_models, infer.devices.
+ *	  What the engine counts, and what it does now, as relations: infer.stats,
+ *	  infer.loaded_models, infer.devices, infer.activity.
  *
  * The engine knows keys only; names and versions are those of this database.  One engine
  * serves all databases, so a key may be unknown here, and several versions may share one
  * (equal files and options): each of them is then shown with the same figures.
  *
  * Who sees what: the models that one may use.  Members of pg_read_all_stats see the other
- * databases' models too, without a name.  Devices and their load are no secret.
+ * databases' models too, without a name.  Devices and their load are no secret.  Calls in
+ * flight are shown to the role that made them, to members of it, and to those of
+ * pg_read_all_stats, as pg_stat_activity does with what sessions do.
  */
 #include "postgres.h"
 
 #include "catalog/pg_authid.h"
+#include "commands/dbcommands.h"
+#include "foreign/foreign.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
@@ -31,13 +36,14 @@ typedef struct EngineStats
 	struct infer_stats_head head;
 	struct infer_stats_device *devices;
 	struct infer_stats_model *models;
+	struct infer_stats_class *classes;
 } EngineStats;
 
 static void
 read_stats(EngineStats *stats)
 {
 	infer_require_preload();
-	infer_client_stats(false, &stats->head, &stats->devices, &stats->models);
+	infer_client_stats(false, &stats->head, &stats->devices, &stats->models, &stats->classes);
 }
 
 static Datum
@@ -68,6 +74,30 @@ state_name(uint32 state)
 		default:
 			return "unknown";
 	}
+}
+
+static const char *
+class_name(uint32 class_)
+{
+	switch (class_)
+	{
+		case INFER_CLASS_INTERACTIVE:
+			return "interactive";
+		case INFER_CLASS_STATEMENT:
+			return "statement";
+		case INFER_CLASS_JOB:
+			return "job";
+		default:
+			return "unknown";
+	}
+}
+
+/* Of the time since the last reset. */
+static Datum
+share(const EngineStats *stats, uint64 busy_usec)
+{
+	return Float8GetDatum(stats->head.elapsed_usec == 0 ? 0 :
+						  Min(1.0, (double) busy_usec / stats->head.elapsed_usec));
 }
 
 typedef void (*PutModel) (ReturnSetInfo *result, const EngineStats *stats,
@@ -110,28 +140,52 @@ put_name(Datum *values, bool *nulls, const InferModel *model)
 	values[1] = Int32GetDatum(model->version);
 }
 
-enum { STATS_COLUMNS = 12 };
+enum { STATS_COLUMNS = 20 };
 
 static void
-put_stats(ReturnSetInfo *result, const EngineStats *stats, const struct infer_stats_model *counters,
+put_percentiles(Datum *values, bool *nulls, const uint64_t *nsec, bool none)
+{
+	for (int i = 0; i < INFER_PERCENTILES; i++)
+	{
+		values[i] = Float8GetDatum(nsec[i] / 1e6);
+		nulls[i] = none;
+	}
+}
+
+static void
+put_class(ReturnSetInfo *result, const EngineStats *stats, const struct infer_stats_class *counters,
 		  const InferModel *model)
 {
 	Datum		values[STATS_COLUMNS];
 	bool		nulls[STATS_COLUMNS] = {false};
 
 	put_name(values, nulls, model);
-	values[2] = Int64GetDatum(counters->calls);
-	values[3] = Int64GetDatum(counters->rows);
-	values[4] = Int64GetDatum(counters->batches);
-	nulls[5] = counters->batches == 0;
-	values[5] = Float8GetDatum(nulls[5] ? 0 : (double) counters->rows / counters->batches);
-	values[6] = Int64GetDatum(counters->errors);
-	values[7] = Int64GetDatum(counters->cancelled);
-	values[8] = Int64GetDatum(counters->inline_calls);
-	values[9] = milliseconds(counters->queue_usec);
-	values[10] = milliseconds(counters->compute_usec);
-	values[11] = time_datum(stats->head.since);
+	values[2] = CStringGetTextDatum(class_name(counters->class_));
+	values[3] = Int64GetDatum(counters->calls);
+	values[4] = Int64GetDatum(counters->rows);
+	values[5] = Int64GetDatum(counters->batches);
+	nulls[6] = counters->batches == 0;
+	values[6] = Float8GetDatum(nulls[6] ? 0 : (double) counters->batch_rows / counters->batches);
+	values[7] = Int64GetDatum(counters->errors);
+	values[8] = Int64GetDatum(counters->cancelled);
+	values[9] = Int64GetDatum(counters->inline_calls);
+	values[10] = milliseconds(counters->queue_usec);
+	put_percentiles(&values[11], &nulls[11], counters->queue_nsec, counters->timed == 0);
+	values[14] = milliseconds(counters->compute_usec);
+	put_percentiles(&values[15], &nulls[15], counters->compute_nsec, counters->timed == 0);
+	values[18] = share(stats, counters->compute_usec);
+	values[19] = time_datum(stats->head.since);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/* A row for each class of calls that the version had. */
+static void
+put_stats(ReturnSetInfo *result, const EngineStats *stats, const struct infer_stats_model *counters,
+		  const InferModel *model)
+{
+	for (int i = 0; i < stats->head.classes_count; i++)
+		if (&stats->models[stats->classes[i].model] == counters)
+			put_class(result, stats, &stats->classes[i], model);
 }
 
 enum { LOADED_COLUMNS = 7 };
@@ -174,7 +228,7 @@ infer_read_loaded_models(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-enum { DEVICE_COLUMNS = 8 };
+enum { DEVICE_COLUMNS = 11 };
 
 PG_FUNCTION_INFO_V1(infer_read_devices);
 Datum
@@ -198,7 +252,10 @@ infer_read_devices(PG_FUNCTION_ARGS)
 		values[4] = Int64GetDatum(device->bytes_budget);
 		values[5] = Int64GetDatum(device->bytes_used);
 		values[6] = milliseconds(device->busy_usec);
-		values[7] = CStringGetTextDatum(infer_client_text(device->numerics_id));
+		values[7] = share(&stats, device->busy_usec);
+		values[8] = CStringGetTextDatum(infer_client_text(device->arch));
+		values[9] = CStringGetTextDatum(infer_client_text(device->numerics_id));
+		values[10] = time_datum(stats.head.since);
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -211,6 +268,90 @@ infer_reset_stats(PG_FUNCTION_ARGS)
 	EngineStats stats;
 
 	infer_require_preload();
-	infer_client_stats(true, &stats.head, &stats.devices, &stats.models);
+	infer_client_stats(true, &stats.head, &stats.devices, &stats.models, &stats.classes);
 	PG_RETURN_VOID();
+}
+
+/* ---- what waits and runs ---- */
+
+static bool
+may_see_calls_of(Oid role)
+{
+	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS) || has_privs_of_role(GetUserId(), role);
+}
+
+static const char *
+activity_state_name(uint32 state)
+{
+	switch (state)
+	{
+		case INFER_ACTIVITY_QUEUED:
+			return "queued";
+		case INFER_ACTIVITY_RUNNING:
+			return "running";
+		case INFER_ACTIVITY_LOADING:
+			return "loading";
+		default:
+			return "unknown";
+	}
+}
+
+static Datum
+text_unless_null(const char *text, bool *null)
+{
+	*null = text == NULL;
+	return text == NULL ? (Datum) 0 : CStringGetTextDatum(text);
+}
+
+/* The name of a model of this database; NULL if it is another's, or gone. */
+static char *
+model_name(const struct infer_activity *activity)
+{
+	ForeignServer *server = NULL;
+
+	if (activity->database == MyDatabaseId)
+		server = GetForeignServerExtended(activity->model, FSV_MISSING_OK);
+	return server == NULL ? NULL : server->servername;
+}
+
+enum { ACTIVITY_COLUMNS = 11 };
+
+static void
+put_activity(ReturnSetInfo *result, const struct infer_activity *activity)
+{
+	Datum		values[ACTIVITY_COLUMNS];
+	bool		nulls[ACTIVITY_COLUMNS] = {false};
+	bool		running = activity->state == INFER_ACTIVITY_RUNNING;
+
+	values[0] = Int32GetDatum(activity->pid);
+	values[1] = text_unless_null(get_database_name(activity->database), &nulls[1]);
+	values[2] = text_unless_null(GetUserNameFromId(activity->role, true), &nulls[2]);
+	values[3] = text_unless_null(model_name(activity), &nulls[3]);
+	nulls[4] = activity->version == 0;
+	values[4] = Int32GetDatum(activity->version);
+	nulls[5] = nulls[6] = nulls[7] = activity->rows == 0;	/* waits for the model, and sends its call then */
+	values[5] = CStringGetTextDatum(class_name(activity->class_));
+	values[6] = Int32GetDatum(activity->rows);
+	values[7] = Int32GetDatum(activity->rows_done);
+	values[8] = CStringGetTextDatum(activity_state_name(activity->state));
+	values[9] = milliseconds(activity->queue_usec);
+	nulls[10] = !running;
+	values[10] = milliseconds(activity->compute_usec);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+PG_FUNCTION_INFO_V1(infer_read_activity);
+Datum
+infer_read_activity(PG_FUNCTION_ARGS)
+{
+	struct infer_activity *activities;
+	int			count;
+
+	infer_require_preload();
+	InitMaterializedSRF(fcinfo, 0);
+	activities = infer_client_activity(&count);
+	for (int i = 0; i < count; i++)
+		if (may_see_calls_of(activities[i].role))
+			put_activity((ReturnSetInfo *) fcinfo->resultinfo, &activities[i]);
+	return (Datum) 0;
 }

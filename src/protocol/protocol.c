@@ -24,7 +24,7 @@
 _Static_assert(sizeof(struct infer_frame) == 32, "a frame's header has 32 bytes");
 _Static_assert(sizeof(struct infer_hello) == 16 + INFER_BUILD_MAX, "no padding in HELLO");
 _Static_assert(sizeof(struct infer_welcome) == 24 + INFER_BUILD_MAX, "no padding in WELCOME");
-_Static_assert(sizeof(struct infer_load) == 80, "no padding in LOAD");
+_Static_assert(sizeof(struct infer_load) == 88, "no padding in LOAD");
 _Static_assert(sizeof(struct infer_column) == 56, "a column has 56 bytes");
 _Static_assert(sizeof(struct infer_span) == 8, "a span has 8 bytes");
 _Static_assert(sizeof(struct infer_region) <= INFER_REGION_HEAD, "a region's head fits its page");
@@ -399,8 +399,8 @@ infer_frame_check(const struct infer_frame *frame)
 		return "a frame's reserved field is not zero";
 	if (frame->slot >= INFER_REGIONS_MAX)
 		return "a frame names a region slot that does not exist";
-	if (!((frame->type >= INFER_FRAME_HELLO && frame->type <= INFER_FRAME_STATS) ||
-		  (frame->type >= INFER_FRAME_WELCOME && frame->type <= INFER_FRAME_TOKEN)))
+	if (!((frame->type >= INFER_FRAME_HELLO && frame->type <= INFER_FRAME_ACTIVITY) ||
+		  (frame->type >= INFER_FRAME_WELCOME && frame->type <= INFER_FRAME_ACTIVITY_REPLY)))
 		return "a frame is of an unknown type";
 	return NULL;
 }
@@ -498,8 +498,10 @@ infer_request_check(const struct infer_request *request, uint64_t region_bytes)
 		return "a request's reply is not inside the region";
 	if (request->class_ > INFER_CLASS_JOB)
 		return "a request is of an unknown class";
-	if ((request->flags & ~INFER_REQUEST_MARKED) != 0)
+	if ((request->flags & ~(INFER_REQUEST_MARKED | INFER_REQUEST_PROFILE)) != 0)
 		return "a request has an unknown flag";
+	if ((request->flags & INFER_REQUEST_PROFILE) != 0 && request->rows != 1)
+		return "a profile is of one row";
 	return NULL;
 }
 

@@ -110,6 +110,7 @@ enum infer_frame_type
 	INFER_FRAME_LOAD = 6,			/* struct infer_load, options text, file entries */
 	INFER_FRAME_UNLOAD = 7,			/* struct infer_unload */
 	INFER_FRAME_STATS = 8,			/* struct infer_stats_ask */
+	INFER_FRAME_ACTIVITY = 9,		/* empty */
 
 	/* engine to client */
 	INFER_FRAME_WELCOME = 65,		/* struct infer_welcome, descriptor of the status page */
@@ -118,10 +119,11 @@ enum infer_frame_type
 	INFER_FRAME_CANCELLED = 68,		/* empty: likewise, the request ended by CANCEL */
 	INFER_FRAME_LOADED = 69,		/* an encoded signature */
 	INFER_FRAME_UNLOADED = 70,		/* empty */
-	INFER_FRAME_STATS_REPLY = 71,	/* struct infer_stats_head and its entries */
+	INFER_FRAME_STATS_REPLY = 71,	/* struct infer_stats_head and its entries: devices, models, classes */
 	INFER_FRAME_ERROR = 72,			/* an encoded error: answer to the frame with this request
 									 * number; 0: the connection is being closed */
-	INFER_FRAME_TOKEN = 73			/* reserved for streaming */
+	INFER_FRAME_TOKEN = 73,			/* reserved for streaming */
+	INFER_FRAME_ACTIVITY_REPLY = 74	/* struct infer_activity_head and its entries */
 };
 
 struct infer_frame					/* 32 bytes */
@@ -188,6 +190,8 @@ struct infer_load
 	uint32_t	flags;						/* INFER_LOAD_* */
 	uint32_t	options_length;
 	uint32_t	files_count;
+	uint32_t	model;						/* oid of the foreign server, for display */
+	uint32_t	version;					/* of it, for display */
 	uint32_t	reserved;
 };
 
@@ -199,6 +203,9 @@ struct infer_unload
 {
 	uint8_t		key[INFER_KEY_BYTES];
 };
+
+#define INFER_CLASSES			3	/* enum infer_class */
+#define INFER_PERCENTILES		3	/* 50, 95, 99 */
 
 struct infer_stats_ask
 {
@@ -213,8 +220,9 @@ struct infer_stats_head
 	uint32_t	devices_count;		/* struct infer_stats_device each */
 	uint32_t	models_count;		/* struct infer_stats_model each */
 	uint32_t	connections;
-	uint32_t	reserved;
+	uint32_t	classes_count;		/* struct infer_stats_class each */
 	uint64_t	regions_bytes;		/* mapped payload of all connections */
+	uint64_t	elapsed_usec;		/* since the last reset, by a clock that is never set */
 };
 
 struct infer_stats_device
@@ -227,6 +235,7 @@ struct infer_stats_device
 	uint64_t	busy_usec;			/* since the last reset */
 	uint32_t	threads;
 	uint32_t	in_use;				/* 1: this device computes */
+	char		arch[64];			/* the instruction set that its kernels use */
 };
 
 struct infer_stats_model
@@ -247,12 +256,63 @@ struct infer_stats_model
 	uint64_t	inline_calls;		/* run to the end on the thread that read them */
 };
 
+struct infer_stats_class			/* the calls of one class of a model, of those that had any */
+{
+	uint32_t	model;				/* index among the models before */
+	uint32_t	class_;				/* enum infer_class */
+	uint64_t	calls;
+	uint64_t	rows;
+	uint64_t	batches;			/* that rows of this class were in */
+	uint64_t	batch_rows;			/* rows of those, with other classes' */
+	uint64_t	errors;
+	uint64_t	cancelled;
+	uint64_t	queue_usec;			/* summed over rows */
+	uint64_t	compute_usec;		/* device time: of each batch the share by rows */
+	uint64_t	inline_calls;
+	uint64_t	timed;				/* 0: no call was computed, and there is no percentile */
+	uint64_t	queue_nsec[INFER_PERCENTILES];		/* of calls; see histogram.h for the error */
+	uint64_t	compute_nsec[INFER_PERCENTILES];
+};
+
 enum infer_model_state
 {
 	INFER_MODEL_LOADING = 1,
 	INFER_MODEL_LOADED = 2,
 	INFER_MODEL_FAILED = 3,
 	INFER_MODEL_EVICTED = 4
+};
+
+/*
+ * ACTIVITY_REPLY: what waits and runs, as far as the frame has room.
+ */
+struct infer_activity_head
+{
+	uint32_t	count;				/* struct infer_activity each */
+	uint32_t	left_out;			/* for want of room */
+};
+
+enum infer_activity_state
+{
+	INFER_ACTIVITY_QUEUED = 1,
+	INFER_ACTIVITY_RUNNING = 2,		/* some of its rows are being computed */
+	INFER_ACTIVITY_LOADING = 3		/* waits until the model is loaded */
+};
+
+struct infer_activity				/* a request, or (rows = 0) a LOAD that waits */
+{
+	uint8_t		key[INFER_KEY_BYTES];
+	uint32_t	pid;				/* of the backend, as HELLO said, like the next */
+	uint32_t	database;			/* oid */
+	uint32_t	role;				/* oid, as the request said */
+	uint32_t	model;				/* oid of the foreign server, 0 not known */
+	uint32_t	version;
+	uint32_t	class_;				/* enum infer_class */
+	uint32_t	rows;
+	uint32_t	rows_done;
+	uint32_t	state;				/* enum infer_activity_state */
+	uint32_t	reserved;
+	uint64_t	queue_usec;			/* waited so far */
+	uint64_t	compute_usec;		/* while it runs: since its batch began */
 };
 
 /* ---- the status page ---- */
@@ -292,6 +352,7 @@ enum infer_class					/* who is refused, and who waits */
 };
 
 #define INFER_REQUEST_MARKED	1u	/* was running when an engine died: rows run one at a time */
+#define INFER_REQUEST_PROFILE	2u	/* one row: the reply has the time of each operator */
 
 struct infer_request				/* written by the client before it raises submit_seq */
 {
@@ -306,6 +367,8 @@ struct infer_request				/* written by the client before it raises submit_seq */
 	uint32_t	flags;				/* INFER_REQUEST_* */
 	uint32_t	role;				/* oid, for fairness */
 	uint32_t	outputs;			/* bit i: output i is wanted; 0 means all */
+	uint32_t	model;				/* oid of the foreign server, for display */
+	uint32_t	version;			/* of it, for display */
 };
 
 /*
@@ -362,9 +425,10 @@ struct infer_reply					/* written by the engine before it raises done_seq */
 	uint32_t	rows_failed;
 	uint32_t	batches;			/* how many batches the rows were spread over */
 	uint32_t	batch_rows;			/* rows of the largest of them, strangers included */
-	uint32_t	reserved;
+	uint32_t	profile_bytes;		/* 0: none */
 	uint64_t	queue_nsec;			/* the longest wait of a row */
 	uint64_t	compute_nsec;		/* device time of those batches */
+	uint64_t	profile_offset;		/* of an encoded profile */
 };
 
 struct infer_region					/* the first page of a region */

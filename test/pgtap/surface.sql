@@ -25,11 +25,12 @@ SELECT bag_has(
 	$$VALUES ('infer.create_model(text,text,jsonb,bytea,text)'), ('infer.begin_upload()'), ('infer.upload(text,text,integer,bytea)'),
 		('infer.activate_model(text,integer)'), ('infer.drop_model(text)'), ('infer.drop_model(text,integer)'),
 		('infer.rename_model(text,text)'), ('infer.grant_model(text,text)'), ('infer.revoke_model(text,text)'),
-		('infer.load_model(text)'), ('infer.unload_model(text)'), ('infer.restart_engine()'), ('infer.reset_stats()')$$,
+		('infer.load_model(text)'), ('infer.unload_model(text)'), ('infer.restart_engine()'), ('infer.reset_stats()'),
+		('infer.profile(text,"any")')$$,
 	'the functions around them');
 SELECT bag_eq(
 	$$SELECT relname::text FROM pg_class WHERE relnamespace = 'infer'::regnamespace AND relkind = 'v'$$,
-	ARRAY['devices', 'loaded_models', 'model_versions', 'models', 'stats'], 'the views');
+	ARRAY['activity', 'devices', 'loaded_models', 'model_versions', 'models', 'stats'], 'the views');
 
 -- A model can be replaced, and a verb's answer with it: never IMMUTABLE.
 SELECT is_empty('SELECT signature FROM functions WHERE provolatile = $$i$$', 'no function is immutable');

@@ -123,12 +123,29 @@ SELECT sum(p) FROM points;
 SELECT count(*), sum(infer.predict('regression', points)) FROM points;
 
 -- what the engine counted
-SELECT model, version, rows >= 20, batches > 0, mean_batch_rows >= 1, errors, compute_time >= 0, queue_time >= 0, since <= now() FROM infer.stats WHERE model = 'regression';
+SELECT model, version, class, rows >= 20, batches > 0, mean_batch_rows >= 1, errors, compute_time >= 0, queue_time >= 0, since <= now() FROM infer.stats WHERE model = 'regression';
+SELECT queue_p50 > 0 AND queue_p50 <= queue_p95 AND queue_p95 <= queue_p99, compute_p50 > 0 AND compute_p50 <= compute_p95 AND compute_p95 <= compute_p99, busy_share BETWEEN 0 AND 1 FROM infer.stats WHERE model = 'regression';
+SET infer.request_class = 'job';
+SELECT infer.predict('regression', 1, 2, 3);
+RESET infer.request_class;
+SELECT class, calls > 0 FROM infer.stats WHERE model = 'regression' ORDER BY class;
 SELECT model, version, state, bytes > 0, last_used_at >= loaded_at, length(key) FROM infer.loaded_models WHERE model = 'regression';
-SELECT device, in_use, threads > 0, memory_used > 0, length(numerics_id) > 0 FROM infer.devices WHERE in_use;
+SELECT device, in_use, threads > 0, memory_used > 0, length(numerics_id) > 0, length(isa) > 0, busy_share BETWEEN 0 AND 1, since <= now() FROM infer.devices WHERE in_use;
+-- where one call's time goes
+SELECT node, operator, primitive, device, time >= 0 AS time FROM infer.profile('regression', 1, 2, 3);
+SELECT count(*) FROM infer.profile('regression', VARIADIC ARRAY[1, 2, 3]);
+SELECT count(*) FROM infer.profile('regression', NULL::real[]);
+SELECT count(*) FROM infer.profile(NULL, 1);
+SELECT count(*) FROM infer.profile('regression', 1);
+SELECT count(*) FROM infer.profile('nobody', 1);
+SELECT p.* FROM points, LATERAL (SELECT count(*) FROM infer.profile('regression', a, b, c)) p LIMIT 2;
+-- nothing waits, and nobody sees more than that
+SELECT count(*) FROM infer.activity WHERE pid = pg_backend_pid();
 SET ROLE regress_infer_user;
 SELECT count(*) FROM infer.stats;
 SELECT count(*) FROM infer.devices WHERE in_use;
+SELECT count(*) FROM infer.activity;
+SELECT count(*) FROM infer.profile('regression', 1, 2, 3);
 SELECT infer.reset_stats();
 RESET ROLE;
 SELECT infer.reset_stats();

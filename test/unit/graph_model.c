@@ -401,6 +401,53 @@ test_buffers(void)
 	fixture_close(&f);
 }
 
+/* ---- profiles ---- */
+
+static bool
+text_is(struct infer_reader *r, const char *wanted)
+{
+	uint32_t	length;
+	const char *text = infer_get_string(r, &length);
+
+	if (text != NULL && length == strlen(wanted) && memcmp(text, wanted, length) == 0)
+		return true;
+	printf("# \"%.*s\", not \"%s\"\n", text == NULL ? 0 : (int) length, text == NULL ? "" : text, wanted);
+	return false;
+}
+
+static void
+test_profile(void)
+{
+	struct fixture f;
+	struct infer_reader r;
+	float		plain[3];
+	uint32_t	count = 0;
+	bool		good;
+
+	fixture_open(&f, "layer.onnx", NULL);
+	fixture_rows(&f, 1);
+	memcpy(fixture_input(&f, 0), (float[]) {1, 2}, 8);
+	good = fixture_run(&f) && f.request.profile_bytes == 0;
+	memcpy(plain, fixture_output(&f, 0), sizeof(plain));
+	tap_ok(good, "a call that does not ask for it has no profile");
+
+	f.request.profile = true;
+	good = fixture_run(&f) && memcmp(plain, fixture_output(&f, 0), sizeof(plain)) == 0;
+	tap_ok(good, "a profiled row has the same bits");
+	r = (struct infer_reader) {.data = f.request.reply + f.request.profile_offset, .size = f.request.profile_bytes};
+	good = f.request.profile_bytes > 0 && text_is(&r, "cpu");
+	count = infer_get_u32(&r);
+	good = good && count == 1 && text_is(&r, "node 0") && text_is(&r, "MatMul + Add + Relu") && text_is(&r, "gemm + relu") &&
+		infer_get_u64(&r) < UINT64_C(10000000000) && !r.failed && r.used == r.size;
+	tap_ok(good, "each primitive has its node, the operators fused into it, and a time (%u)", count);
+
+	good = fixture_layout(&f);
+	f.request.reply_bytes = f.request.reply_used + 8;
+	good = good && fixture_run_slice(&f, 0, 1) && f.request.overflow && f.request.overflow_bytes > 0 && f.request.profile_bytes == 0;
+	tap_ok(good, "one that does not fit asks for more room");
+	fixture_close(&f);
+}
+
 /* ---- a device that fails ---- */
 
 static void
@@ -447,6 +494,7 @@ main(void)
 	test_fusion();
 	test_plan("branches.onnx");
 	test_buffers();
+	test_profile();
 	test_device();
 	fixture_device->ops->close(fixture_device);
 	return tap_done();

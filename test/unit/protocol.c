@@ -405,7 +405,7 @@ test_frames(void)
 		frame.type = (uint16_t) type;
 		known += infer_frame_check(&frame) == NULL;
 	}
-	tap_ok(known == 8 + 9, "exactly the protocol's frame types are accepted");
+	tap_ok(known == 9 + 10, "exactly the protocol's frame types are accepted");
 }
 
 /* ---- columns ---- */
@@ -539,8 +539,14 @@ test_requests(void)
 	r.class_ = INFER_CLASS_JOB + 1;
 	tap_ok(!OK(r), "an unknown class is refused");
 	r = good;
-	r.flags = 2;
+	r.flags = 4;
 	tap_ok(!OK(r), "an unknown flag is refused");
+	r = good;
+	r.flags = INFER_REQUEST_PROFILE;
+	r.rows = 1;
+	tap_ok(OK(r), "a profile of one row is accepted");
+	r.rows = 2;
+	tap_ok(!OK(r), "one of more rows is refused");
 #undef OK
 }
 

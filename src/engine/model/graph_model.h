@@ -39,6 +39,17 @@ extern uint64_t graph_tensor_width(const struct infer_tensor *tensor);
 extern bool graph_model_run(struct model *model, struct device_queue *queue,
 							const struct model_slice *slices, uint32_t slices_count,
 							struct status *status);
+
+/* Segments [first, last) of the program, over the rows that the buffers hold. */
+extern bool graph_compute(struct graph_model *m, struct device_queue *queue, uint32_t first, uint32_t last,
+						  uint32_t rows, struct status *status);
+
+/*
+ * Segment by segment, and the time of each into the reply of the slice's request, whose
+ * one row the buffers hold.
+ */
+extern bool graph_compute_profiled(struct graph_model *m, struct device_queue *queue,
+								   struct model_request *request, struct status *status);
 extern bool graph_buffers_grow(struct graph_model *model, uint32_t rows, struct status *status);
 extern void graph_buffers_free(struct graph_model *model);
 extern void graph_model_describe(struct model *model);

@@ -285,8 +285,9 @@ strings_settle(struct graph_model *m, uint32_t rows)
 
 /* ---- compute ---- */
 
-static bool
-compute(struct graph_model *m, struct device_queue *queue, uint32_t rows, struct status *status)
+bool
+graph_compute(struct graph_model *m, struct device_queue *queue, uint32_t first, uint32_t last,
+			  uint32_t rows, struct status *status)
 {
 	const struct device_ops *device = m->device->ops;
 	struct device_batch batch = {
@@ -295,7 +296,7 @@ compute(struct graph_model *m, struct device_queue *queue, uint32_t rows, struct
 		.row_message = m->buffers.row_message
 	};
 	enum device_state state = DEVICE_PENDING;
-	uint64_t	ticket = device->enqueue(queue, m->graph.program, 0, UINT32_MAX, &batch,
+	uint64_t	ticket = device->enqueue(queue, m->graph.program, first, last, &batch,
 										 m->buffers.bindings, m->buffers.arena, status);
 
 	if (ticket == 0)
@@ -465,7 +466,12 @@ run_batch(struct graph_model *m, struct device_queue *queue, const struct model_
 		if (!gather_input(m, i, slices, slices_count, &texts, status))
 			return false;
 	strings_settle(m, (uint32_t) rows);
-	if (!compute(m, queue, (uint32_t) rows, status))
+	if (rows == 1 && slices[0].request->profile)
+	{
+		if (!graph_compute_profiled(m, queue, slices[0].request, status))
+			return false;
+	}
+	else if (!graph_compute(m, queue, 0, UINT32_MAX, (uint32_t) rows, status))
 		return false;
 	for (uint32_t i = 0; i < m->graph.outputs_count; i++)
 		check_finite(m, i, (uint32_t) rows);

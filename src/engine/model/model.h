@@ -68,6 +68,11 @@ struct model_request
 	struct infer_column *outputs;	/* the engine's own copy; written out at the end */
 	bool		overflow;			/* strings did not fit: NEED_SPACE */
 	uint64_t	overflow_bytes;		/* how many more bytes would have been needed so far */
+
+	/* a request of one row may ask for the time of each operator: see model_profile_reserve */
+	bool		profile;
+	uint64_t	profile_offset;		/* from reply */
+	uint32_t	profile_bytes;		/* 0: the kind cannot tell */
 };
 
 struct model_slice
@@ -153,5 +158,11 @@ extern void model_row_error(struct model_request *request, uint32_t row, uint32_
  */
 extern void model_reply_strings(struct model_request *request, uint32_t output, uint64_t first,
 								uint64_t count, const struct device_text *texts);
+
+/*
+ * Room in the reply for an encoded profile (PROTOCOL.md) of so many bytes; NULL if it does
+ * not fit, and then overflow is set.
+ */
+extern uint8_t *model_profile_reserve(struct model_request *request, size_t bytes);
 
 #endif							/* ENGINE_MODEL_H */

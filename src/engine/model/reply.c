@@ -160,3 +160,21 @@ model_reply_strings(struct model_request *request, uint32_t output, uint64_t fir
 		request->reply_used += length;
 	}
 }
+
+uint8_t *
+model_profile_reserve(struct model_request *request, size_t bytes)
+{
+	uint64_t	room = request->reply_bytes - request->reply_used;
+
+	request->profile_bytes = 0;
+	if (bytes > room)
+	{
+		request->overflow = true;
+		request->overflow_bytes += bytes;
+		return NULL;
+	}
+	request->profile_offset = request->reply_used;
+	request->profile_bytes = (uint32_t) bytes;
+	request->reply_used += bytes;
+	return request->reply + request->profile_offset;
+}

@@ -87,6 +87,7 @@ send_rings(struct engine *engine, struct runner *runner)
 	for (uint32_t i = 0; i < runner->rings_count; i++)
 		ring_send(&runner->rings[i]);
 	runner->rings_count = 0;
+	request_log_flush(engine);
 	if (__atomic_load_n(&engine->batches_refused, __ATOMIC_RELAXED) < REFUSED_MAX)
 		return;
 	log_write(LOG_FATAL, "the device failed %d batches one after the other: it is given up", REFUSED_MAX);
@@ -168,7 +169,7 @@ begin_batch(struct engine *engine, uint64_t now)
 		engine->slices[i] = (struct model_slice) {
 			.request = &request->work, .first = slice->first, .count = slice->count
 		};
-		entry->queue_nsec += waited * slice->count;
+		counters_rows_waited(request, slice->count, waited);
 		request->queue_nsec = waited;
 		request->batches++;
 		if (batch->rows > request->batch_rows)
@@ -178,6 +179,7 @@ begin_batch(struct engine *engine, uint64_t now)
 		infer_store_release32(&request->region->map->run_state, INFER_RUN_RUNNING);
 	}
 	entry->last_used = now;
+	counters_batch_begins(engine, now);
 	engine->batch_ends = now + estimate(entry, batch->rows);
 	infer_store_release32(&engine->page->device_busy, 1);
 	scheduler_publish(engine, now);
@@ -195,16 +197,13 @@ count_failed(const struct batch_slice *slice, const struct request *request)
 
 /* Lock held: what the run teaches about model and device. */
 static void
-learn(struct engine *engine, struct entry *entry, enum run_result result, uint64_t elapsed)
+learn(struct engine *engine, struct entry *entry, enum run_result result, uint64_t elapsed, uint64_t now)
 {
 	if (result == RUN_WHOLE)
 		latency_record(&entry->latency, engine->batch.rows, elapsed);
 	__atomic_store_n(&engine->batches_refused, result == RUN_REFUSED ? engine->batches_refused + 1 : 0,
 					 __ATOMIC_RELAXED);
-	entry->batches++;
-	entry->rows += engine->batch.rows;
-	entry->compute_nsec += elapsed;
-	engine->busy_nsec += elapsed;
+	counters_batch_ends(engine, entry, elapsed, now);
 }
 
 /* Lock held. */
@@ -215,7 +214,7 @@ end_batch(struct engine *engine, struct runner *runner, enum run_result result, 
 	struct entry *entry = entry_of(batch->model);
 	uint64_t	elapsed = now - began;
 
-	learn(engine, entry, result, elapsed);
+	learn(engine, entry, result, elapsed, now);
 	if (entry->bytes != entry->model->bytes)
 	{
 		entry->bytes = entry->model->bytes;
@@ -230,8 +229,7 @@ end_batch(struct engine *engine, struct runner *runner, enum run_result result, 
 
 		request->compute_nsec += elapsed;
 		request->rows_failed += failed;
-		entry->errors += failed;
-		entry->inline_calls += runner->inline_ && slice->count == request->batch.rows;
+		counters_rows_done(request, failed, runner->inline_ && slice->count == request->batch.rows);
 		infer_store_release32(&request->region->map->run_state, INFER_RUN_QUEUED);
 		if (!batch_done(&engine->policy, slice->request, slice->count))
 			continue;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "../load.h"
+#include "activity.h"
 #include "region.h"
 #include "server.h"
 #include "stats.h"
@@ -102,6 +103,8 @@ handle_hello(struct connection *connection, const struct infer_frame *frame, con
 	}
 	connection->greeted = true;
 	connection->pid = hello.pid;
+	connection->database = hello.database;
+	connection->role = hello.role;
 	send_welcome(connection, frame->request);
 }
 
@@ -218,6 +221,9 @@ frame_handle(struct connection *connection, const struct infer_frame *frame, con
 			break;
 		case INFER_FRAME_STATS:
 			wrong = stats_frame(connection, frame->request, payload, frame->length);
+			break;
+		case INFER_FRAME_ACTIVITY:
+			wrong = activity_frame(connection, frame->request, frame->length);
 			break;
 		default:
 			wrong = "a frame is of an unknown type";

@@ -184,13 +184,17 @@ init_request(struct region *region, const struct infer_request *head)
 	request->prepared = false;
 	request->entry = NULL;
 	request->reply_offset = head->reply_offset;
+	request->role = head->role;
+	request->model = head->model;
+	request->version = head->version;
 	request->queue_nsec = request->compute_nsec = 0;
 	request->batches = request->batch_rows = request->rows_failed = 0;
 	request->batch = (struct batch_request) {
 		.rows = head->rows,
 		.deadline = head->deadline,
 		.class_ = head->class_,
-		.marked = (head->flags & INFER_REQUEST_MARKED) != 0
+		/* a profile is of one row with nothing beside it */
+		.marked = (head->flags & (INFER_REQUEST_MARKED | INFER_REQUEST_PROFILE)) != 0
 	};
 	request->work = (struct model_request) {
 		.rows = head->rows,
@@ -200,7 +204,8 @@ init_request(struct region *region, const struct infer_request *head)
 		.region_bytes = region->size,
 		.outputs_wanted = head->outputs,
 		.reply = (uint8_t *) region->map + head->reply_offset,
-		.reply_bytes = head->reply_bytes
+		.reply_bytes = head->reply_bytes,
+		.profile = (head->flags & INFER_REQUEST_PROFILE) != 0
 	};
 }
 
@@ -380,19 +385,17 @@ write_columns(struct request *request, struct infer_reply *reply)
 }
 
 static void
-count_end(struct request *request, uint32_t error)
+count_end(struct engine *engine, struct request *request, uint32_t error)
 {
 	struct entry *entry = request->entry;
 
 	entry->pending--;
 	if (error == INFER_ERROR_NEED_SPACE || error == INFER_ERROR_NEED_LOAD)
 		return;					/* the client sends it again: one call */
-	entry->calls++;
 	entry->last_used_at = process_time();
-	if (error == INFER_ERROR_CANCELLED || error == INFER_ERROR_DEADLINE)
-		entry->cancelled += request->batch.rows - request->batch.done;
-	else if (error != INFER_OK)
-		entry->errors += request->batch.rows - request->batch.done;
+	counters_call(request, error);
+	if (engine->settings.log_requests)
+		request_log_note(&engine->request_log, request, error, process_clock());
 }
 
 struct ring
@@ -423,10 +426,15 @@ request_finish(struct request *request, uint32_t error, const struct status *sta
 	reply.batch_rows = request->batch_rows;
 	reply.queue_nsec = request->queue_nsec;
 	reply.compute_nsec = request->compute_nsec;
+	if (error == INFER_OK && request->work.profile_bytes > 0)
+	{
+		reply.profile_offset = request->reply_offset + request->work.profile_offset;
+		reply.profile_bytes = request->work.profile_bytes;
+	}
 	memcpy(&map->reply, &reply, sizeof(reply));
 	if (request->entry != NULL)
 	{
-		count_end(request, error);
+		count_end(region->connection->server->engine, request, error);
 		registry_drained(region->connection->server->engine, request->entry);
 	}
 	infer_store_release32(&map->run_state, INFER_RUN_DONE);

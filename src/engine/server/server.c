@@ -328,6 +328,7 @@ server_poll(struct server *server, int timeout)
 		spin_arrived(&server->spin, server->now);
 	bury(server);
 	tick(server);
+	request_log_flush(server->engine);
 	return count > 0;
 }
 

@@ -16,10 +16,13 @@
 
 struct report
 {
-	uint8_t    *data;
+	uint8_t    *data;				/* head, devices and models */
 	size_t		used;
 	uint32_t	models;
-	uint32_t	models_max;
+	uint8_t    *classes;			/* what follows them */
+	size_t		classes_used;
+	uint32_t	classes_count;
+	uint64_t	now;
 	bool		reset;
 };
 
@@ -33,50 +36,99 @@ put_device(struct engine *engine, struct report *report)
 	memcpy(device.name, info.name, sizeof(device.name));
 	memcpy(device.description, info.description, sizeof(device.description));
 	memcpy(device.numerics_id, info.numerics_id, sizeof(device.numerics_id));
+	memcpy(device.arch, info.arch, sizeof(device.arch));
 	device.bytes_budget = info.bytes_budget;
 	device.bytes_used = info.bytes_used;
-	device.busy_usec = engine->busy_nsec / 1000;
+	device.busy_usec = counters_busy(engine, report->now) / 1000;
 	device.threads = info.threads;
 	device.in_use = 1;
 	memcpy(report->data + report->used, &device, sizeof(device));
 	report->used += sizeof(device);
 }
 
-static void
-reset_entry(struct entry *entry)
+static bool
+has_room(const struct report *report, size_t bytes)
 {
-	entry->calls = entry->rows = entry->batches = entry->errors = entry->cancelled = 0;
-	entry->queue_nsec = entry->compute_nsec = entry->inline_calls = 0;
+	return report->used + report->classes_used + bytes <= INFER_FRAME_MAX;
+}
+
+static void
+put_class(struct report *report, uint32_t class_, const struct class_counters *c)
+{
+	static const double shares[INFER_PERCENTILES] = {0.50, 0.95, 0.99};
+	struct infer_stats_class out = {
+		.model = report->models,
+		.class_ = class_,
+		.calls = c->calls,
+		.rows = c->rows,
+		.batches = c->batches,
+		.batch_rows = c->batch_rows,
+		.errors = c->errors,
+		.cancelled = c->cancelled,
+		.queue_usec = c->queue_nsec / 1000,
+		.compute_usec = c->compute_nsec / 1000,
+		.inline_calls = c->inline_calls,
+		.timed = histogram_percentile(&c->compute, 1) > 0
+	};
+
+	if ((c->calls == 0 && c->rows == 0) || !has_room(report, sizeof(out)))
+		return;
+	for (int i = 0; i < INFER_PERCENTILES; i++)
+	{
+		out.queue_nsec[i] = histogram_percentile(&c->queue, shares[i]);
+		out.compute_nsec[i] = histogram_percentile(&c->compute, shares[i]);
+	}
+	memcpy(report->classes + report->classes_used, &out, sizeof(out));
+	report->classes_used += sizeof(out);
+	report->classes_count++;
+}
+
+static void
+put_model(struct report *report, const struct entry *entry)
+{
+	struct infer_stats_model model = {
+		.state = entry->state,
+		.bytes = entry->bytes,
+		.loaded_at = entry->loaded_at,
+		.last_used_at = entry->last_used_at,
+		.batches = entry->batches
+	};
+	uint64_t	queue_nsec = 0;
+	uint64_t	compute_nsec = 0;
+
+	for (uint32_t class_ = 0; class_ < INFER_CLASSES; class_++)
+	{
+		const struct class_counters *c = &entry->classes[class_];
+
+		model.calls += c->calls;
+		model.rows += c->rows;
+		model.errors += c->errors;
+		model.cancelled += c->cancelled;
+		model.inline_calls += c->inline_calls;
+		queue_nsec += c->queue_nsec;
+		compute_nsec += c->compute_nsec;
+	}
+	model.queue_usec = queue_nsec / 1000;
+	model.compute_usec = compute_nsec / 1000;
+	memcpy(model.key, entry->key, sizeof(model.key));
+	memcpy(report->data + report->used, &model, sizeof(model));
+	report->used += sizeof(model);
 }
 
 static void
 put_entry(struct engine *engine, struct entry *entry, void *arg)
 {
 	struct report *report = arg;
-	struct infer_stats_model model = {
-		.state = entry->state,
-		.bytes = entry->bytes,
-		.loaded_at = entry->loaded_at,
-		.last_used_at = entry->last_used_at,
-		.calls = entry->calls,
-		.rows = entry->rows,
-		.batches = entry->batches,
-		.errors = entry->errors,
-		.cancelled = entry->cancelled,
-		.queue_usec = entry->queue_nsec / 1000,
-		.compute_usec = entry->compute_nsec / 1000,
-		.inline_calls = entry->inline_calls
-	};
 
-	if (entry->state != 0 && report->models < report->models_max)
+	if (entry->state != 0 && has_room(report, sizeof(struct infer_stats_model)))
 	{
-		memcpy(model.key, entry->key, sizeof(model.key));
-		memcpy(report->data + report->used, &model, sizeof(model));
-		report->used += sizeof(model);
+		put_model(report, entry);
+		for (uint32_t class_ = 0; class_ < INFER_CLASSES; class_++)
+			put_class(report, class_, &entry->classes[class_]);
 		report->models++;
 	}
 	if (report->reset)
-		reset_entry(entry);
+		counters_reset_entry(entry);
 }
 
 const char *
@@ -90,31 +142,33 @@ stats_frame(struct connection *connection, uint64_t request, const uint8_t *payl
 	if (length != sizeof(ask))
 		return "a STATS frame is malformed";
 	memcpy(&ask, payload, sizeof(ask));
-	report.data = malloc(INFER_FRAME_MAX);
+	report.data = malloc(2 * INFER_FRAME_MAX);
 	if (report.data == NULL)
 		return "out of memory for a STATS frame";
+	report.classes = report.data + INFER_FRAME_MAX;
 	report.used = sizeof(head);
-	report.models_max = (INFER_FRAME_MAX - sizeof(head) - sizeof(struct infer_stats_device)) / sizeof(struct infer_stats_model);
 	report.reset = (ask.flags & STATS_RESET) != 0;
 
 	pthread_mutex_lock(&engine->lock);
+	report.now = process_clock();
 	put_device(engine, &report);
 	registry_visit(engine, put_entry, &report);
 	head.epoch = engine->epoch;
 	head.since = engine->since;
+	head.elapsed_usec = counters_elapsed(engine, report.now) / 1000;
 	if (report.reset)
-	{
-		engine->since = process_time();
-		engine->busy_nsec = 0;
-	}
+		counters_reset(engine, report.now);
 	pthread_mutex_unlock(&engine->lock);
 
 	head.devices_count = 1;
 	head.models_count = report.models;
+	head.classes_count = report.classes_count;
 	head.connections = __atomic_load_n(&engine->connections, __ATOMIC_RELAXED);
 	head.regions_bytes = __atomic_load_n(&engine->regions_bytes, __ATOMIC_RELAXED);
 	memcpy(report.data, &head, sizeof(head));
-	connection_send(connection, INFER_FRAME_STATS_REPLY, request, 0, 0, report.data, (uint32_t) report.used);
+	memcpy(report.data + report.used, report.classes, report.classes_used);
+	connection_send(connection, INFER_FRAME_STATS_REPLY, request, 0, 0, report.data,
+					(uint32_t) (report.used + report.classes_used));
 	free(report.data);
 	return NULL;
 }

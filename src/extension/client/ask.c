@@ -63,6 +63,8 @@ make_load(Load *load, const InferModel *model, uint32 flags)
 	memset(load, 0, sizeof(*load));
 	memcpy(head.key, model->key, INFER_KEY_BYTES);
 	memcpy(head.digest, model->digest, INFER_KEY_BYTES);
+	head.model = model->server;
+	head.version = model->version;
 	infer_put_bytes(&w, &head, sizeof(head));
 	infer_put_bytes(&w, options, head.options_length);
 	if (model->reference != NULL)
@@ -256,30 +258,48 @@ infer_client_unload(const InferModel *model)
 	ask_simply(INFER_FRAME_UNLOAD, &body, sizeof(body), INFER_FRAME_UNLOADED, &answer);
 }
 
+pg_noreturn static void
+malformed(const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the engine's %s malformed", what)));
+}
+
+/* The next entries of an answer, copied. */
+static void *
+take_entries(struct infer_reader *reader, uint32 count, Size bytes)
+{
+	Size		total = (Size) count * bytes;
+	void	   *entries = palloc(total + 1);
+	const uint8_t *from = infer_get_bytes(reader, total);
+
+	if (from == NULL)
+		malformed("statistics are");
+	memcpy(entries, from, total);
+	return entries;
+}
+
 void
-infer_client_stats(bool reset, struct infer_stats_head *head,
-				   struct infer_stats_device **devices, struct infer_stats_model **models)
+infer_client_stats(bool reset, struct infer_stats_head *head, struct infer_stats_device **devices,
+				   struct infer_stats_model **models, struct infer_stats_class **classes)
 {
 	struct infer_stats_ask body = {.flags = reset ? 1 : 0};
 	Answer		answer;
-	Size		devices_bytes;
-	Size		models_bytes;
+	struct infer_reader reader;
 
 	ask_simply(INFER_FRAME_STATS, &body, sizeof(body), INFER_FRAME_STATS_REPLY, &answer);
 	if (answer.length < sizeof(*head))
-		ereport(ERROR,
-				(errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the engine's statistics are malformed")));
+		malformed("statistics are");
 	memcpy(head, answer.body, sizeof(*head));
-	devices_bytes = (Size) head->devices_count * sizeof(**devices);
-	models_bytes = (Size) head->models_count * sizeof(**models);
-	if (sizeof(*head) + devices_bytes + models_bytes != answer.length)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the engine's statistics are malformed")));
-
-	*devices = palloc(devices_bytes + 1);
-	memcpy(*devices, answer.body + sizeof(*head), devices_bytes);
-	*models = palloc(models_bytes + 1);
-	memcpy(*models, answer.body + sizeof(*head) + devices_bytes, models_bytes);
+	reader = (struct infer_reader) {answer.body, answer.length, sizeof(*head), 0};
+	*devices = take_entries(&reader, head->devices_count, sizeof(**devices));
+	*models = take_entries(&reader, head->models_count, sizeof(**models));
+	*classes = take_entries(&reader, head->classes_count, sizeof(**classes));
+	if (reader.used != answer.length)
+		malformed("statistics are");
+	for (uint32 i = 0; i < head->classes_count; i++)
+		if ((*classes)[i].model >= head->models_count || (*classes)[i].class_ >= INFER_CLASSES)
+			malformed("statistics are");
 
 	/* names are texts: each ends inside its field */
 	for (uint32 i = 0; i < head->devices_count; i++)
@@ -289,5 +309,22 @@ infer_client_stats(bool reset, struct infer_stats_head *head,
 		device->name[sizeof(device->name) - 1] = '\0';
 		device->description[sizeof(device->description) - 1] = '\0';
 		device->numerics_id[sizeof(device->numerics_id) - 1] = '\0';
+		device->arch[sizeof(device->arch) - 1] = '\0';
 	}
+}
+
+struct infer_activity *
+infer_client_activity(int *count)
+{
+	struct infer_activity_head head;
+	Answer		answer;
+
+	ask_simply(INFER_FRAME_ACTIVITY, NULL, 0, INFER_FRAME_ACTIVITY_REPLY, &answer);
+	if (answer.length < sizeof(head))
+		malformed("list of calls is");
+	memcpy(&head, answer.body, sizeof(head));
+	if (sizeof(head) + (Size) head.count * sizeof(struct infer_activity) != answer.length)
+		malformed("list of calls is");
+	*count = head.count;
+	return memcpy(palloc(answer.length), answer.body + sizeof(head), answer.length - sizeof(head));
 }

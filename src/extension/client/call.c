@@ -333,9 +333,11 @@ write_request(InferCall *call)
 	request->reply_offset = align_up(call->used, 64);
 	request->reply_bytes = call->region->size - request->reply_offset;
 	request->class_ = call->class_;
-	request->flags = call->marked ? INFER_REQUEST_MARKED : 0;
+	request->flags = (call->marked ? INFER_REQUEST_MARKED : 0) | (call->profile ? INFER_REQUEST_PROFILE : 0);
 	request->role = GetUserId();
 	request->outputs = call->outputs;
+	request->model = call->model->server;
+	request->version = call->model->version;
 	head->run_state = INFER_RUN_IDLE;
 	head->running_row = PG_UINT32_MAX;
 	head->client_asleep = 0;
@@ -439,6 +441,13 @@ infer_client_submit(InferCall *call, uint32 outputs_wanted)
 			elog(ERROR, "input %u was not filled", i);
 	call->outputs = outputs_wanted;
 	(void) send_call(call);
+}
+
+void
+infer_client_ask_profile(InferCall *call)
+{
+	Assert(call->rows == 1 && !call->sent);
+	call->profile = true;
 }
 
 /* ---- waiting ---- */
@@ -807,6 +816,24 @@ infer_client_output(InferCall *call, uint32 row, uint32 output, InferOutput *out
 	}
 	else
 		out->data = address(call, column->data_offset + begin * infer_type_bytes(column->type));
+}
+
+bool
+infer_client_profile(InferCall *call, struct infer_reader *profile)
+{
+	uint32		bytes = call->reply.profile_bytes;
+	uint64		offset = call->reply.profile_offset;
+
+	if (bytes == 0)
+		return false;
+	if (!call->finished || offset < align_up(call->used, 64) || offset > call->region->size ||
+		bytes > call->region->size - offset)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("the engine's reply is malformed"),
+				 errdetail("The profile is not inside the region.")));
+	*profile = (struct infer_reader) {memcpy(palloc(bytes), address(call, offset), bytes), bytes, 0, 0};
+	return true;
 }
 
 void

@@ -449,6 +449,7 @@ dispatch(void)
 		case INFER_FRAME_LOADED:
 		case INFER_FRAME_UNLOADED:
 		case INFER_FRAME_STATS_REPLY:
+		case INFER_FRAME_ACTIVITY_REPLY:
 		case INFER_FRAME_ERROR:
 			if (asked != 0 && in_frame.request == asked)
 				take_answer();

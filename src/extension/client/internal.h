@@ -153,6 +153,7 @@ struct InferCall
 	uint32		class_;
 	bool		sent;				/* a request is in the region */
 	bool		marked;
+	bool		profile;
 	bool		finished;
 	uint64		spin;				/* nsec to watch for the result; 0: sleep at once */
 	int			deaths;				/* of engines, marked, that named no row */

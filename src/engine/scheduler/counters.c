@@ -1,0 +1,102 @@
+/*
+ * counters.c
+ *	  See counters.h.
+ */
+#include "counters.h"
+
+#include <string.h>
+
+#include "../engine.h"
+#include "../process.h"
+
+static struct class_counters *
+counters_of(const struct request *request)
+{
+	return &request->entry->classes[request->batch.class_];
+}
+
+void
+counters_batch_begins(struct engine *engine, uint64_t now)
+{
+	engine->batch_began = now;
+}
+
+void
+counters_batch_ends(struct engine *engine, struct entry *entry, uint64_t elapsed, uint64_t now)
+{
+	const struct batch *batch = &engine->batch;
+	uint32_t	seen = 0;
+
+	entry->batches++;
+	for (uint32_t i = 0; i < batch->slices_count; i++)
+	{
+		const struct batch_slice *slice = &batch->slices[i];
+		struct class_counters *c = &entry->classes[slice->request->class_];
+
+		c->rows += slice->count;
+		c->compute_nsec += elapsed * slice->count / batch->rows;
+		if ((seen & 1u << slice->request->class_) != 0)
+			continue;
+		seen |= 1u << slice->request->class_;
+		c->batches++;
+		c->batch_rows += batch->rows;
+	}
+	engine->busy_nsec += now - engine->batch_began;
+}
+
+void
+counters_rows_waited(struct request *request, uint32_t rows, uint64_t nsec)
+{
+	counters_of(request)->queue_nsec += nsec * rows;
+}
+
+void
+counters_rows_done(struct request *request, uint32_t failed, bool inline_)
+{
+	counters_of(request)->errors += failed;
+	counters_of(request)->inline_calls += inline_;
+}
+
+void
+counters_call(struct request *request, uint32_t error)
+{
+	struct class_counters *c = counters_of(request);
+	uint32_t	left = request->batch.rows - request->batch.done;
+
+	c->calls++;
+	if (error == INFER_ERROR_CANCELLED || error == INFER_ERROR_DEADLINE)
+		c->cancelled += left;
+	else if (error != INFER_OK)
+		c->errors += left;
+	if (request->batches == 0)
+		return;
+	histogram_add(&c->queue, request->queue_nsec);
+	histogram_add(&c->compute, request->compute_nsec);
+}
+
+uint64_t
+counters_busy(const struct engine *engine, uint64_t now)
+{
+	return engine->busy_nsec + (engine->running && now > engine->batch_began ? now - engine->batch_began : 0);
+}
+
+uint64_t
+counters_elapsed(const struct engine *engine, uint64_t now)
+{
+	return now > engine->counted_from ? now - engine->counted_from : 1;
+}
+
+void
+counters_reset_entry(struct entry *entry)
+{
+	memset(entry->classes, 0, sizeof(entry->classes));
+	entry->batches = 0;
+}
+
+void
+counters_reset(struct engine *engine, uint64_t now)
+{
+	engine->since = process_time();
+	engine->counted_from = engine->batch_began = now;	/* of a batch that runs, what is left counts */
+	engine->busy_nsec = 0;
+}

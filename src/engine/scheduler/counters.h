@@ -1,0 +1,53 @@
+/*
+ * counters.h
+ *	  What is counted of each model's calls, by class, and of the device.
+ *
+ * A call is counted when it ends; rows and device time when a batch ends.  All of it with
+ * engine.lock held where it is held anyway; nothing allocates.
+ */
+#ifndef ENGINE_SCHEDULER_COUNTERS_H
+#define ENGINE_SCHEDULER_COUNTERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "histogram.h"
+
+struct engine;
+struct entry;
+struct request;
+
+struct class_counters				/* of one class of one entry, since the last reset */
+{
+	uint64_t	calls;				/* ended, however */
+	uint64_t	rows;				/* computed */
+	uint64_t	batches;			/* that rows of the class were in */
+	uint64_t	batch_rows;			/* of those, with other classes' rows */
+	uint64_t	errors;				/* rows */
+	uint64_t	cancelled;			/* rows that were not computed */
+	uint64_t	queue_nsec;			/* summed over rows */
+	uint64_t	compute_nsec;		/* device time: of each batch the class's share by rows */
+	uint64_t	inline_calls;
+	struct histogram queue;			/* a sample for each call that was computed: its longest wait */
+	struct histogram compute;		/* and the device time of its batches */
+};
+
+/* A batch begins, has ended: engine->batch. */
+extern void counters_batch_begins(struct engine *engine, uint64_t now);
+extern void counters_batch_ends(struct engine *engine, struct entry *entry, uint64_t elapsed, uint64_t now);
+
+/* A slice's rows have waited; have been computed, some of them in vain. */
+extern void counters_rows_waited(struct request *request, uint32_t rows, uint64_t nsec);
+extern void counters_rows_done(struct request *request, uint32_t failed, bool inline_);
+
+/* A request has ended; error as its reply has it. */
+extern void counters_call(struct request *request, uint32_t error);
+
+/* nsec that the device has been busy, up to now; and nsec that it could have been. */
+extern uint64_t counters_busy(const struct engine *engine, uint64_t now);
+extern uint64_t counters_elapsed(const struct engine *engine, uint64_t now);
+
+extern void counters_reset_entry(struct entry *entry);
+extern void counters_reset(struct engine *engine, uint64_t now);	/* entries apart */
+
+#endif							/* ENGINE_SCHEDULER_COUNTERS_H */
