@@ -116,6 +116,7 @@ struct asker
 
 	/* for display */
 	uint64_t	since;				/* nsec */
+	uint32_t	role;
 	uint32_t	model;				/* oid of the foreign server */
 	uint32_t	version;
 };

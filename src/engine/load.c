@@ -59,6 +59,7 @@ display(struct asker *asker, const uint8_t *payload)
 	asker->since = process_clock();
 	asker->model = load.model;
 	asker->version = load.version;
+	asker->role = load.role;
 }
 
 static void
@@ -308,7 +309,7 @@ parse_load(const uint8_t *payload, uint32_t length)
 	if (head == NULL)
 		return NULL;
 	memcpy(&load, head, sizeof(load));
-	if (load.files_count > INFER_FDS_MAX || load.reserved != 0 ||
+	if (load.files_count > INFER_FDS_MAX ||
 		(load.flags & ~(INFER_LOAD_RETRY | INFER_LOAD_WROTE | INFER_LOAD_CHECK)) != 0)
 		return NULL;
 	job = calloc(1, sizeof(*job));

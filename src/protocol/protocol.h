@@ -192,7 +192,7 @@ struct infer_load
 	uint32_t	files_count;
 	uint32_t	model;						/* oid of the foreign server, for display */
 	uint32_t	version;					/* of it, for display */
-	uint32_t	reserved;
+	uint32_t	role;						/* oid, for display */
 };
 
 #define INFER_LOAD_RETRY	1u		/* forget an earlier failure of this key */

@@ -78,7 +78,7 @@ put_askers(struct engine *engine, struct entry *entry, void *arg)
 		struct infer_activity activity = {
 			.pid = asker->connection->pid,
 			.database = asker->connection->database,
-			.role = asker->connection->role,
+			.role = asker->role,
 			.model = asker->model,
 			.version = asker->version,
 			.state = INFER_ACTIVITY_LOADING,

@@ -104,7 +104,6 @@ handle_hello(struct connection *connection, const struct infer_frame *frame, con
 	connection->greeted = true;
 	connection->pid = hello.pid;
 	connection->database = hello.database;
-	connection->role = hello.role;
 	send_welcome(connection, frame->request);
 }
 

@@ -65,6 +65,7 @@ make_load(Load *load, const InferModel *model, uint32 flags)
 	memcpy(head.digest, model->digest, INFER_KEY_BYTES);
 	head.model = model->server;
 	head.version = model->version;
+	head.role = GetUserId();
 	infer_put_bytes(&w, &head, sizeof(head));
 	infer_put_bytes(&w, options, head.options_length);
 	if (model->reference != NULL)
