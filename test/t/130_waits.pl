@@ -76,7 +76,7 @@ ok(InferServer::wait_until(sub { $server->process_descriptors($engine) <= $descr
 
 kill 'STOP', $engine;
 ends('stopped engine');
-for my $view (qw(stats loaded_models devices))
+for my $view (qw(stats loaded_models devices activity))
 {
 	my (undef, undef, $err) = $server->psql("SET infer.timeout = '100ms'; SELECT * FROM infer.$view");
 
