@@ -181,11 +181,15 @@ struct device_tensor
  * COUPLE		y[…,C] = the probabilities of C = i[0] classes that agree best with those of all
  *				pairs i < j, x[…,C(C − 1)/2], that it is i and not j.  Algorithm 2 of Wu, Lin and Weng
  *				(JMLR 5, 2004): at most 100 rounds, until no error is 0.005 / C.  F32.
+ * TREES		y[…,targets] = fn (TREES_SUM, TREES_MIN, TREES_MAX) over the trees of what their
+ *				leaves say of x[…,features], params: struct device_trees.  F32, F64.  A sum
+ *				starts at +0 and adds in the order of the trees, within a leaf in that of its
+ *				votes; a target for which no leaf votes is +0.
  *
  * NaNs that arithmetic makes are stored as the one quiet NaN (0x7FC00000), so that bits do
  * not depend on which of two NaN operands an instruction hands on.
  *
- * To come: TREES, LAYERNORM, ATTENTION, KV, EMBED, QUANTISED GEMM …
+ * To come: LAYERNORM, ATTENTION, KV, EMBED, QUANTISED GEMM …
  */
 enum device_opcode
 {
@@ -209,6 +213,7 @@ enum device_opcode
 	DEVICE_OP_SCATTER,
 	DEVICE_OP_DISTANCE,
 	DEVICE_OP_COUPLE,
+	DEVICE_OP_TREES,
 	DEVICE_OPCODES
 };
 
@@ -299,6 +304,89 @@ struct device_lookup				/* keys are distinct; NaN may be a key */
 	const void *values;				/* in the order of keys */
 	const void *default_value;
 };
+
+enum device_trees_function
+{
+	TREES_SUM = 1, TREES_MIN, TREES_MAX
+};
+
+/*
+ * Decision trees.  Features and thresholds are compared as keys: unsigned integers in the
+ * order of the numbers (device_key_f32, device_key_f64), so that a comparison is exact
+ * whatever its mode was in the file, and means the same on every device.
+ *
+ * From node n of a tree a row goes to the node child if its key of the feature is at most
+ * n's, else to child + 1.  A NaN's key is above all others; where nan_left[n] is set it goes
+ * to child nevertheless.  A leaf has the greatest key and is its own child, so a walk may
+ * make more steps than it needs.  Nodes of a tree lie in order of their depth, the root
+ * first; child counts from the root.  Two nodes may have the same children.
+ */
+#define DEVICE_TREE_LANES	8		/* rows whose keys lie side by side: key of row r and feature f
+									 * at f · lanes + r; nodes hold f · lanes */
+
+struct device_tree_node				/* F32, where 16 bits are enough for both */
+{
+	uint32_t	key;
+	uint16_t	feature;			/* · DEVICE_TREE_LANES */
+	uint16_t	child;
+};
+
+struct device_tree_node_wide		/* F32 */
+{
+	uint32_t	key;
+	uint32_t	feature;			/* · DEVICE_TREE_LANES */
+	uint32_t	child;
+};
+
+struct device_tree_node_f64
+{
+	uint64_t	key;
+	uint32_t	feature;			/* · DEVICE_TREE_LANES */
+	uint32_t	child;
+};
+
+struct device_trees
+{
+	uint8_t		type;				/* of x, y, values and weights: F32 or F64 */
+	bool		wide;				/* F32: nodes are struct device_tree_node_wide */
+	uint32_t	trees_count;
+	uint32_t	nodes_count;
+	uint32_t	features;
+	uint32_t	targets;
+	const uint32_t *roots;			/* trees_count: index of each tree's root */
+	const uint32_t *depths;			/* trees_count: steps to its deepest leaf */
+	const void *nodes;				/* nodes_count, aligned to DEVICE_ALIGN */
+	const uint8_t *nan_left;		/* nodes_count, 0 or 1; NULL: nowhere but at leaves */
+	const void *values;				/* one target, one vote a leaf, TREES_SUM: nodes_count numbers */
+	const uint32_t *votes_first;	/* values NULL: nodes_count + 1, a leaf's votes lie from its own
+									 * entry to the next one's */
+	const uint32_t *votes_target;
+	const void *votes_weight;
+};
+
+#define DEVICE_KEY_NAN_F32	UINT32_MAX
+#define DEVICE_KEY_NAN_F64	UINT64_MAX
+
+/* The greatest keys are those of NaN; -0 has the key of +0; key 0 is nobody's. */
+static inline uint32_t
+device_key_f32(uint32_t bits)
+{
+	uint32_t	magnitude = bits & 0x7FFFFFFF;
+
+	if (magnitude > 0x7F800000)
+		return DEVICE_KEY_NAN_F32;
+	return bits == magnitude || magnitude == 0 ? magnitude | 0x80000000 : ~bits;
+}
+
+static inline uint64_t
+device_key_f64(uint64_t bits)
+{
+	uint64_t	magnitude = bits & INT64_MAX;
+
+	if (magnitude > UINT64_C(0x7FF0000000000000))
+		return DEVICE_KEY_NAN_F64;
+	return bits == magnitude || magnitude == 0 ? magnitude | UINT64_C(0x8000000000000000) : ~bits;
+}
 
 #define DEVICE_OP_INTS	(DEVICE_RANK_MAX + 4)
 

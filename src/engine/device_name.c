@@ -11,7 +11,8 @@ static const char *const op_names[DEVICE_OPCODES] = {
 	[DEVICE_OP_REDUCE] = "reduce", [DEVICE_OP_SOFTMAX] = "softmax", [DEVICE_OP_ARG] = "arg",
 	[DEVICE_OP_NORMALIZE] = "normalize", [DEVICE_OP_LOOKUP] = "lookup",
 	[DEVICE_OP_CUMSUM] = "cumulative sum", [DEVICE_OP_TOPK] = "top k", [DEVICE_OP_OFFSET] = "offset",
-	[DEVICE_OP_SCATTER] = "scatter", [DEVICE_OP_DISTANCE] = "distance", [DEVICE_OP_COUPLE] = "couple"
+	[DEVICE_OP_SCATTER] = "scatter", [DEVICE_OP_DISTANCE] = "distance", [DEVICE_OP_COUPLE] = "couple",
+	[DEVICE_OP_TREES] = "trees"
 };
 
 static const char *const unary_names[UNARY_FUNCTIONS] = {
@@ -51,6 +52,7 @@ static const char *const arg_names[] = {"", "max", "min"};
 static const char *const normalize_names[] = {"", "max", "l1", "l2"};
 static const char *const topk_names[] = {"", "largest", "smallest"};
 static const char *const scatter_names[] = {"", "set", "add", "multiply", "max", "min"};
+static const char *const trees_names[] = {"", "sum", "min", "max"};
 
 #define NAME_IN(names, fn) \
 	((fn) < sizeof(names) / sizeof((names)[0]) && (names)[fn] != NULL ? (names)[fn] : "")
@@ -83,6 +85,8 @@ device_function_name(const struct device_op *op)
 			return NAME_IN(topk_names, op->fn);
 		case DEVICE_OP_SCATTER:
 			return NAME_IN(scatter_names, op->fn);
+		case DEVICE_OP_TREES:
+			return NAME_IN(trees_names, op->fn);
 		default:
 			return "";
 	}

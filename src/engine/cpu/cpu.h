@@ -288,6 +288,11 @@ extern void cpu_run_couple(const struct cpu_plan *, const struct cpu_run *, uint
 extern void cpu_run_offset(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
 extern void cpu_run_scatter(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
 
+/* trees.c */
+#define CPU_TREES_STEP_NSEC	0.5		/* predicted, of one row's step from a node to the next */
+extern uint64_t cpu_trees_scratch(const struct device_trees *trees);
+extern void cpu_run_trees(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+
 /* gemm.c */
 extern uint64_t cpu_gemm_units(const struct cpu_plan *plan, uint64_t items);
 extern void cpu_run_gemm(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);

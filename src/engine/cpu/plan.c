@@ -688,6 +688,32 @@ make_couple(struct making *making)
 	return true;
 }
 
+static bool
+make_trees(struct making *making)
+{
+	struct cpu_plan *plan = making->plan;
+	const struct device_trees *trees = making->op->params;
+	const struct device_tensor *x = input(making, 0);
+	const struct device_tensor *y = making->y;
+	double		steps = 0;
+
+	if (x == NULL || trees == NULL || x->type != trees->type || y->type != trees->type ||
+		x->lead != y->lead || making->op->fn < TREES_SUM || making->op->fn > TREES_MAX)
+		return refuse(making, "types do not fit the trees");
+	if (x->rank < 1 || y->rank < 1 || x->dims[x->rank - 1] != trees->features ||
+		y->dims[y->rank - 1] != trees->targets)
+		return refuse(making, "x and y do not have the features and targets of the trees");
+	plan->units_item = elements_between(y, 0, y->rank - 1);
+	if (elements_between(x, 0, x->rank - 1) != plan->units_item)
+		return refuse(making, "x and y differ in their leading dimensions");
+	for (uint32_t t = 0; t < trees->trees_count; t++)
+		steps += 2 + trees->depths[t];
+	plan->run = cpu_run_trees;
+	plan->scratch = cpu_trees_scratch(trees);
+	plan->nsec_item = (double) plan->units_item * (20 + steps * CPU_TREES_STEP_NSEC + trees->features);
+	return true;
+}
+
 bool
 cpu_plan_make(struct cpu_plan *plan, const struct cpu_device *device, const struct device_op *op,
 			  const struct device_tensor *tensors, struct device_weight *const *weights,
@@ -767,6 +793,8 @@ cpu_plan_make(struct cpu_plan *plan, const struct cpu_device *device, const stru
 			return make_distance(&making);
 		case DEVICE_OP_COUPLE:
 			return make_couple(&making);
+		case DEVICE_OP_TREES:
+			return make_trees(&making);
 	}
 	return refuse(&making, "no such primitive");
 }

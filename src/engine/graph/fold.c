@@ -38,6 +38,15 @@ fold_claim(struct graph *graph, const struct device_op *op, int32_t result)
 
 		work += elements * (uint64_t) a->dims[a->rank - 1];
 	}
+	if (op->op == DEVICE_OP_TREES)
+	{
+		const struct device_trees *trees = op->params;
+		uint64_t	steps = 0;
+
+		for (uint32_t t = 0; t < trees->trees_count; t++)
+			steps += trees->depths[t] + 1;
+		work += elements / trees->targets * steps;
+	}
 	if (work > FOLD_WORK_MAX - graph->folded_work)
 		return status_set(graph->status, INFER_ERROR_UNSUPPORTED,
 						  "the model's constants take more than %llu operations to compute",

@@ -221,6 +221,13 @@ extern bool graph_attribute_string(struct graph *graph, const struct onnx_node *
 extern bool graph_attribute_list(struct graph *graph, const struct onnx_node *node, const char *name,
 								 uint32_t type, const struct onnx_attribute **out);
 
+/*
+ * Likewise a tensor of a type that values can have, or of bytes (uint8).  Its elements, and
+ * how many; *data is NULL where the attribute is not there.
+ */
+extern bool graph_attribute_numbers(struct graph *graph, const struct onnx_node *node, const char *name,
+									uint8_t *type, uint32_t *count, const void **data);
+
 /* Always false: "operator OP (node "N") …"; the class is INFER_ERROR_MODEL or _UNSUPPORTED. */
 extern bool graph_malformed(struct graph *graph, const struct onnx_node *node, const char *format,...)
 			__attribute__((format(printf, 3, 4)));

@@ -234,5 +234,36 @@ graph_attribute_list(struct graph *graph, const struct onnx_node *node, const ch
 					 uint32_t type, const struct onnx_attribute **out)
 {
 	*out = attribute_find(graph, node, name);
-	return *out == NULL || attribute_check(graph, node, *out, type);
+	if (*out == NULL)
+		return true;
+	if (!attribute_check(graph, node, *out, type))
+		return false;
+	if (type == ONNX_ATTRIBUTE_TENSOR && (*out)->tensor->type == ONNX_TENSOR_BYTES)
+		return graph_unsupported(graph, node, "has the attribute \"%s\" of type uint8", name);
+	return true;
+}
+
+bool
+graph_attribute_numbers(struct graph *graph, const struct onnx_node *node, const char *name,
+						uint8_t *type, uint32_t *count, const void **data)
+{
+	const struct onnx_attribute *attribute = attribute_find(graph, node, name);
+	void	   *copy;
+
+	*type = 0;
+	*count = 0;
+	*data = NULL;
+	if (attribute == NULL)
+		return true;
+	if (!attribute_check(graph, node, attribute, ONNX_ATTRIBUTE_TENSOR))
+		return false;
+	if (attribute->tensor->elements > INT32_MAX)
+		return graph_unsupported(graph, node, "has the attribute \"%s\" of more than %d elements", name, INT32_MAX);
+	if (attribute->tensor->type == DEVICE_STRING)
+		return graph_malformed(graph, node, "has texts in the attribute \"%s\"", name);
+	*type = attribute->tensor->type;
+	*count = (uint32_t) attribute->tensor->elements;
+	copy = graph_pool(graph->memory, *count, *type == ONNX_TENSOR_BYTES ? 1 : device_type_bytes(*type));
+	*data = copy;
+	return copy != NULL && onnx_tensor_read(attribute->tensor, copy, graph->status);
 }

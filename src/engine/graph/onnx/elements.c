@@ -21,6 +21,7 @@ onnx_tensor_typed_field(uint8_t type)
 			return TENSOR_DOUBLES;
 		case DEVICE_I32:
 		case DEVICE_BOOL:
+		case ONNX_TENSOR_BYTES:
 			return TENSOR_INT32S;
 		case DEVICE_I64:
 			return TENSOR_INT64S;
@@ -35,7 +36,7 @@ onnx_tensor_direct(const struct onnx_tensor *tensor)
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 	/* a byte that is neither 0 nor 1 is not a BOOL: those are always decoded */
 	if (tensor->raw.data != NULL && tensor->type != DEVICE_BOOL &&
-		(uintptr_t) tensor->raw.data % device_type_bytes(tensor->type) == 0)
+		(uintptr_t) tensor->raw.data % onnx_tensor_element_bytes(tensor->type) == 0)
 		return tensor->raw.data;
 #endif
 	return NULL;
@@ -56,6 +57,9 @@ element_store(uint8_t type, void *data, uint64_t i, uint64_t bits)
 		case DEVICE_I64:
 			memcpy((uint8_t *) data + 8 * i, &bits, 8);
 			break;
+		case ONNX_TENSOR_BYTES:
+			((uint8_t *) data)[i] = (uint8_t) bits;
+			break;
 		default:
 			((uint8_t *) data)[i] = bits != 0;
 			break;
@@ -65,7 +69,7 @@ element_store(uint8_t type, void *data, uint64_t i, uint64_t bits)
 static void
 tensor_read_raw(const struct onnx_tensor *tensor, void *data)
 {
-	size_t		size = device_type_bytes(tensor->type);
+	size_t		size = onnx_tensor_element_bytes(tensor->type);
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 	if (tensor->type != DEVICE_BOOL)

@@ -42,7 +42,7 @@ graph_tensor(struct onnx_reader *r, struct protobuf_span span)
 						 "initialisers"))
 		return false;
 	tensor = &model->tensors[model->tensors_count];
-	if (!onnx_tensor_parse(span, r->files, r->file, r->memory, tensor, r->status))
+	if (!onnx_tensor_parse(span, r->files, r->file, r->memory, false, tensor, r->status))
 		return false;
 	name.data = (const uint8_t *) tensor->name;
 	name.size = strlen(tensor->name);

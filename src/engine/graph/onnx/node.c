@@ -155,7 +155,7 @@ attribute_tensor(struct onnx_reader *r, struct protobuf_span span, struct onnx_a
 	tensor = graph_pool(r->memory, 1, sizeof(*tensor));
 	attribute->tensor = tensor;
 	return tensor != NULL &&
-		onnx_tensor_parse(span, r->files, r->file, r->memory, tensor, r->status);
+		onnx_tensor_parse(span, r->files, r->file, r->memory, true, tensor, r->status);
 }
 
 bool

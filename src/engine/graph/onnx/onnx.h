@@ -58,10 +58,16 @@ enum onnx_attribute_type			/* AttributeProto.AttributeType */
 	ONNX_ATTRIBUTE_SPARSE_TENSORS, ONNX_ATTRIBUTE_TYPE, ONNX_ATTRIBUTE_TYPES
 };
 
+/*
+ * The type of a tensor of uint8, as which attributes hold codes: no value of the graph has
+ * it.  An element is a byte.
+ */
+#define ONNX_TENSOR_BYTES	255
+
 struct onnx_tensor
 {
 	const char *name;				/* "" for an attribute's */
-	uint8_t		type;				/* enum device_type */
+	uint8_t		type;				/* enum device_type or ONNX_TENSOR_BYTES */
 	uint8_t		rank;
 	int64_t		dims[DEVICE_RANK_MAX];
 	int64_t		elements;
@@ -153,10 +159,10 @@ struct onnx_model
 extern bool onnx_read(const struct model_files *files, const struct model_file *file,
 					  struct graph_memory *memory, struct onnx_model *model, struct status *status);
 
-/* A TensorProto; its name is copied. */
+/* A TensorProto; its name is copied.  bytes: it may be of type uint8. */
 extern bool onnx_tensor_parse(struct protobuf_span message, const struct model_files *files,
 							  const struct model_file *file, struct graph_memory *memory,
-							  struct onnx_tensor *tensor, struct status *status);
+							  bool bytes, struct onnx_tensor *tensor, struct status *status);
 
 /*
  * The elements in the layout of a device tensor, where they lie so in the file (aligned,

@@ -26,6 +26,9 @@ struct onnx_external				/* entries of TensorProto.external_data */
 extern bool onnx_tensor_malformed(const struct onnx_tensor *tensor, struct status *status,
 								  const char *what);
 
+/* Of an element in memory and in raw data. */
+extern size_t onnx_tensor_element_bytes(uint8_t type);
+
 /* The field that holds a type's elements where raw_data does not. */
 extern uint32_t onnx_tensor_typed_field(uint8_t type);
 

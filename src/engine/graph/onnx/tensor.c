@@ -56,6 +56,12 @@ onnx_tensor_malformed(const struct onnx_tensor *tensor, struct status *status, c
 					  tensor->name, what);
 }
 
+size_t
+onnx_tensor_element_bytes(uint8_t type)
+{
+	return type == ONNX_TENSOR_BYTES ? 1 : device_type_bytes(type);
+}
+
 /* How many elements a field adds. */
 static uint64_t
 tensor_field_count(const struct protobuf_field *field)
@@ -177,7 +183,7 @@ tensor_fields(struct onnx_tensor *tensor, int64_t *onnx_type, struct onnx_extern
 
 bool
 onnx_tensor_parse(struct protobuf_span message, const struct model_files *files,
-				  const struct model_file *file, struct graph_memory *memory,
+				  const struct model_file *file, struct graph_memory *memory, bool bytes_too,
 				  struct onnx_tensor *tensor, struct status *status)
 {
 	struct onnx_external external = {0};
@@ -190,7 +196,7 @@ onnx_tensor_parse(struct protobuf_span message, const struct model_files *files,
 	tensor->message = message;
 	if (!tensor_fields(tensor, &onnx_type, &external, counts, memory, status))
 		return false;
-	tensor->type = onnx_device_type(onnx_type);
+	tensor->type = bytes_too && onnx_type == ONNX_UINT8 ? ONNX_TENSOR_BYTES : onnx_device_type(onnx_type);
 	if (tensor->type == 0)
 	{
 		status_set(status, INFER_ERROR_UNSUPPORTED, "tensor \"%s\" has the type %s, which is not supported",
@@ -221,7 +227,7 @@ onnx_tensor_parse(struct protobuf_span message, const struct model_files *files,
 	}
 	if (tensor->type == DEVICE_STRING)
 		return onnx_tensor_malformed(tensor, status, "strings cannot be raw data");
-	bytes = (uint64_t) tensor->elements * device_type_bytes(tensor->type);
+	bytes = (uint64_t) tensor->elements * onnx_tensor_element_bytes(tensor->type);
 	if (bytes != tensor->raw.size)
 		return status_set(status, INFER_ERROR_MODEL,
 						  "tensor \"%s\" is malformed: its dimensions ask for %llu bytes, and it has %llu",

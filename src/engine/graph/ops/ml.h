@@ -25,6 +25,11 @@ extern bool lower_linear_classifier(struct graph *graph, const struct onnx_node 
 extern bool lower_linear_regressor(struct graph *graph, const struct onnx_node *node);
 extern bool lower_zip_map(struct graph *graph, const struct onnx_node *node);
 
+/* ml_trees.c */
+extern bool lower_tree_ensemble(struct graph *graph, const struct onnx_node *node);
+extern bool lower_tree_ensemble_classifier(struct graph *graph, const struct onnx_node *node);
+extern bool lower_tree_ensemble_regressor(struct graph *graph, const struct onnx_node *node);
+
 /* Labels of a classifier, from its attributes. */
 struct ml_labels
 {
@@ -40,7 +45,10 @@ extern bool ml_labels_read(struct graph *graph, const struct onnx_node *node, co
 /* The labels at places (I64 [N]); integers that are their own places stay. */
 extern int32_t ml_labels_at(struct graph *graph, const struct ml_labels *labels, int32_t places);
 
-/* The attribute post_transform; and what it makes of scores [N, C], C ≥ 2. */
+/*
+ * The attribute post_transform, and what it makes of scores [N, C], C ≥ 2; by the numbers of
+ * TreeEnsemble 5.
+ */
 enum ml_post
 {
 	ML_POST_NONE,
