@@ -19,6 +19,7 @@ import onnx.defs
 import onnx.numpy_helper
 import onnx.reference
 import onnxruntime as ort
+import trees
 from onnx import TensorProto as T
 from onnx import helper
 
@@ -52,9 +53,9 @@ def versions(op, domain=''):
     return sorted(found.items())
 
 
-def add(op, version, opset, label, inputs, expect=None, domain='', outputs=1, out_types=None, map_keys=None, **attrs):
+def add(op, version, opset, label, inputs, expect=None, domain='', outputs=1, out_types=None, map_keys=None, own=False, **attrs):
     cases.append(dict(op=op, version=version, opset=opset, label=label, inputs=inputs, expect=expect,
-                      domain=domain, outputs=outputs, out_types=out_types, map_keys=map_keys,
+                      domain=domain, outputs=outputs, out_types=out_types, map_keys=map_keys, own=own,
                       attrs={k: v for k, v in attrs.items() if v is not None}))
 
 
@@ -600,6 +601,7 @@ def ml():
         add('Imputer', version, opset, 'i64', [y.astype(np.int64)], domain=ML, imputed_value_int64s=[7, 8], replaced_value_int64=-1)
     for version, opset in versions('LabelEncoder', ML):
         label_encoder(version, opset)
+    trees.cases(add, versions, ML)
     for version, opset in versions('ArrayFeatureExtractor', ML):
         add('ArrayFeatureExtractor', version, opset, 'f32', [f32(3, 4), Const(np.array([3, 1]))], domain=ML)
         add('ArrayFeatureExtractor', version, opset, 'vector', [f32(4), Const(np.array([2, 0]))], domain=ML)
@@ -811,7 +813,7 @@ def answers(case, model, runtime):
     feed = dict(runtime)
     if case['map_keys']:
         feed = {name: {k: v.item() for k, v in zip(case['map_keys'], array[0]) if v != 0} for name, array in runtime}
-    if case['out_types'] == ['zipmap'] or case['expect'] is not None and case['opset'] < 7 and case['domain'] == '':
+    if case['own'] or case['out_types'] == ['zipmap'] or case['expect'] is not None and case['opset'] < 7 and case['domain'] == '':
         return own(case), 'own'
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -33,6 +33,13 @@ struct graph_model
 	struct graph_buffers buffers;
 };
 
+/* The graph of a model that is one, for benchmarks. */
+static inline const struct graph *
+graph_model_graph(const struct model *model)
+{
+	return &((const struct graph_model *) model)->graph;
+}
+
 /* Elements of one row of an input or output. */
 extern uint64_t graph_tensor_width(const struct infer_tensor *tensor);
 

@@ -422,10 +422,7 @@ classify_two(struct graph *graph, const struct onnx_node *node, struct ensemble 
 			scores[0] = graph_unary(graph, UNARY_NEG, scores[1], 0, 0);
 		}
 		else if (voted[0] != VOTED_NEVER)
-		{
 			scores[0] = graph_binary(graph, BINARY_ADD, scores[0], base[0]);
-			scores[1] = graph_binary(graph, BINARY_ADD, scores[1], base[1]);
-		}
 		else					/* the first class's sum, which is nothing, and not the second's */
 			scores[1] = graph_binary(graph, BINARY_ADD, scores[0], base[1]);
 	}
