@@ -3,7 +3,7 @@
 
     exports.py FOLDER       FOLDER/<name>/model.onnx, rows, classes, test_data_set_0/*.pb
 
-scikit-learn models go through skl2onnx; graphs in the manner of PyTorch's and Keras's exporters
+scikit-learn models go through skl2onnx, XGBoost's and LightGBM's through onnxmltools; graphs in the manner of PyTorch's and Keras's exporters
 are built by hand.  The file "rows" marks a case whose first dimension is the batch: the runner
 gives its rows to the engine as rows.  "classes" holds a classifier's labels, one a line.
 "tolerance" holds rtol and atol.
@@ -13,11 +13,15 @@ import shutil
 import sys
 import warnings
 
+import lightgbm
 import numpy as np
 import onnx
 import onnxruntime as ort
+import xgboost
 from onnx import TensorProto as T
 from onnx import helper, numpy_helper
+from onnxmltools import convert_lightgbm, convert_xgboost
+from onnxmltools.convert.common import data_types as onnxml_types
 from skl2onnx import convert_sklearn
 from skl2onnx.common.data_types import (BooleanTensorType, DoubleTensorType, FloatTensorType, Int64TensorType,
                                         StringTensorType)
@@ -27,7 +31,10 @@ from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
-from sklearn.ensemble import StackingClassifier, StackingRegressor, VotingRegressor
+from sklearn.ensemble import (AdaBoostClassifier, BaggingClassifier, ExtraTreesClassifier, ExtraTreesRegressor,
+                              GradientBoostingClassifier, GradientBoostingRegressor, HistGradientBoostingClassifier,
+                              HistGradientBoostingRegressor, IsolationForest, RandomForestClassifier, RandomForestRegressor,
+                              StackingClassifier, StackingRegressor, VotingClassifier, VotingRegressor)
 from sklearn.feature_selection import SelectKBest, VarianceThreshold
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import (ARDRegression, BayesianRidge, ElasticNet, GammaRegressor, HuberRegressor, Lars, Lasso,
@@ -44,6 +51,7 @@ from sklearn.preprocessing import (Binarizer, FunctionTransformer, MaxAbsScaler,
                                    OrdinalEncoder, PolynomialFeatures, PowerTransformer, QuantileTransformer, RobustScaler,
                                    StandardScaler)
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
 warnings.filterwarnings('ignore')
 ROWS = 24
@@ -242,6 +250,63 @@ def columns(x, y):
     export('columns_ordinal', [numeric, ('city', OrdinalEncoder(), [3])], [0, 1, 3])
 
 
+# ---- trees ----
+
+def trees():
+    cancer, wine, diabetes, digits = (f() for f in (load_breast_cancer, load_wine, load_diabetes, load_digits))
+    names = np.array(['malignant', 'benign'])[cancer.target]
+    order = rng.permutation(len(wine.data))
+    wx, wy = wine.data[order].astype(np.float32), wine.target[order]
+    cx, dx = cancer.data.astype(np.float32), diabetes.data.astype(np.float32)
+    kinds = ['red', 'rose', 'white']
+    holes = wx.copy()
+    holes[rng.random(holes.shape) < 0.15] = np.nan
+    two = np.stack([diabetes.target, np.sqrt(diabetes.target)], 1)
+    for name, kind in (('decision_tree', DecisionTreeClassifier), ('extra_tree', ExtraTreeClassifier),
+                       ('random_forest', RandomForestClassifier), ('extra_trees', ExtraTreesClassifier),
+                       ('gradient_boosting', GradientBoostingClassifier), ('hist_boosting', HistGradientBoostingClassifier)):
+        more = {'max_iter': 20} if 'hist' in name else {} if 'tree' in name and 'trees' not in name else {'n_estimators': 20}
+        make = lambda: kind(max_depth=6, random_state=0, **more)
+        sk('tree_' + name + '_two_ints', make(), cx, cancer.target, zipmap=False)
+        sk('tree_' + name + '_two_strings', make(), cx, names)
+        sk('tree_' + name + '_three', make(), wx, np.array(kinds)[wy], zipmap=False)
+        sk('tree_' + name + '_ten', make(), digits.data, digits.target, zipmap=False)
+        sk('tree_' + name + '_f64', make(), wx, wy, True, zipmap=False, tolerance='1e-6 1e-6')
+    sk('tree_hist_boosting_missing', HistGradientBoostingClassifier(max_iter=20), holes, wy, zipmap=False)
+    sk('tree_forest_missing', RandomForestClassifier(20, random_state=0), holes, wy, zipmap=False)
+    sk('tree_bagging', BaggingClassifier(n_estimators=5, random_state=0), wx, wy, zipmap=False)
+    sk('tree_ada_boost', AdaBoostClassifier(n_estimators=5, random_state=0), wx, wy, zipmap=False)
+    sk('tree_voting', VotingClassifier([('a', RandomForestClassifier(5, random_state=0)), ('b', LogisticRegression())], voting='soft'), wx, wy, zipmap=False)
+    sk('tree_pipeline', make_pipeline(SimpleImputer(), StandardScaler(), GradientBoostingClassifier(n_estimators=10)), holes, wy, zipmap=False)
+    for name, kind in (('decision_tree', DecisionTreeRegressor), ('extra_tree', ExtraTreeRegressor),
+                       ('random_forest', RandomForestRegressor), ('extra_trees', ExtraTreesRegressor),
+                       ('gradient_boosting', GradientBoostingRegressor), ('hist_boosting', HistGradientBoostingRegressor)):
+        more = {'max_iter': 20} if 'hist' in name else {} if 'tree' in name and 'trees' not in name else {'n_estimators': 20}
+        sk('tree_regressor_' + name, kind(max_depth=6, random_state=0, **more), dx, diabetes.target)
+        if 'boosting' not in name:
+            sk('tree_regressor_' + name + '_two', kind(max_depth=6, random_state=0, **more), dx, two)
+
+    def ml(name, convert, model, x, classes=None):
+        onx = convert(model, initial_types=[('x', onnxml_types.FloatTensorType([None, x.shape[1]]))])
+        write(name, onx, {'x': np.ascontiguousarray(x[:ROWS * 4:4])}, classes=classes)
+    few = {'n_estimators': 20, 'max_depth': 6, 'n_jobs': 1}
+    for name, x in (('', wx), ('_missing', holes)):
+        ml('xgboost_three' + name, convert_xgboost, xgboost.XGBClassifier(**few).fit(x, wy), x, [0, 1, 2])
+        ml('lightgbm_three' + name, convert_lightgbm, lightgbm.LGBMClassifier(verbose=-1, **few).fit(x, wy), x, [0, 1, 2])
+        ml('xgboost_regressor' + name, convert_xgboost, xgboost.XGBRegressor(**few).fit(x, wy), x)
+        ml('lightgbm_regressor' + name, convert_lightgbm, lightgbm.LGBMRegressor(verbose=-1, **few).fit(x, wy), x)
+    ml('xgboost_two', convert_xgboost, xgboost.XGBClassifier(**few).fit(cx, cancer.target), cx, [0, 1])
+    ml('xgboost_forest', convert_xgboost, xgboost.XGBRFClassifier(n_jobs=1).fit(cx, cancer.target), cx, [0, 1])
+    ml('xgboost_poisson', convert_xgboost, xgboost.XGBRegressor(objective='count:poisson', **few).fit(wx, wy), wx)
+    ml('lightgbm_two', convert_lightgbm, lightgbm.LGBMClassifier(verbose=-1, **few).fit(cx, cancer.target), cx, [0, 1])
+    ml('lightgbm_forest', convert_lightgbm, lightgbm.LGBMClassifier(boosting_type='rf', bagging_freq=1, bagging_fraction=0.7, verbose=-1,
+                                                                    **few).fit(cx, cancer.target), cx, [0, 1])
+    coded = wx.copy()
+    coded[:, 0] = rng.integers(0, 6, len(coded))
+    ml('lightgbm_categories', convert_lightgbm, lightgbm.LGBMClassifier(verbose=-1, min_data_per_group=1, cat_smooth=0, **few).fit(
+        coded, (coded[:, 0] % 2).astype(int), categorical_feature=[0]), coded, [0, 1])
+
+
 # ---- graphs in the manner of PyTorch and Keras ----
 
 def f32(*shape, scale=0.5):
@@ -349,6 +414,7 @@ def main(target):
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     sklearn_models()
+    trees()
     networks()
     print(f'{len(os.listdir(folder))} models in {folder}')
 
