@@ -36,7 +36,7 @@ static void
 test_fixtures(void)
 {
 	test_refused("unknown_operators.onnx", INFER_ERROR_UNSUPPORTED,
-				 "operators that are not supported: Einsum (ai.onnx 17), Frobnicate (org.example), TreeEnsemble (ai.onnx.ml 5)",
+				 "operators that are not supported: Einsum (ai.onnx 17), Frobnicate (org.example), CastMap (ai.onnx.ml 5)",
 				 "all operators that are missing are listed once, with domain and version");
 	test_refused("unknown_attribute.onnx", INFER_ERROR_UNSUPPORTED, "\"slope\"", "an unknown attribute is named");
 	test_refused("unknown_input.onnx", INFER_ERROR_UNSUPPORTED, "\"slope\"", "so is an unknown input");
@@ -71,6 +71,38 @@ test_fixtures(void)
 	test_refused("external_far", INFER_ERROR_MODEL, "begins past the end", "an offset past the end is refused");
 	test_refused("external_long", INFER_ERROR_MODEL, "reaches past the end", "a length of 2^63 is refused");
 	test_refused("external_short", INFER_ERROR_MODEL, "ask for 16 bytes, and it has 8", "a length that is too short is refused");
+}
+
+static void
+test_trees(void)
+{
+	struct fixture f;
+
+	tap_ok(fixture_open(&f, "tree_good.onnx", NULL), "the tree that the others are made of is a model");
+	tap_ok(f.model != NULL && (f.model->signature.inputs[0].flags & INFER_TENSOR_MISSING) != 0,
+		   "its features may be missing");
+	fixture_close(&f);
+	test_refused("tree_cycle.onnx", INFER_ERROR_MODEL, "with a cycle through its node 0", "a cycle is refused");
+	test_refused("tree_itself.onnx", INFER_ERROR_MODEL, "with a cycle through its node 1", "a node that is its own child");
+	test_refused("tree_no_child.onnx", INFER_ERROR_MODEL, "without the node 9 that another leads to", "a child that is not there");
+	test_refused("tree_negative_child.onnx", INFER_ERROR_MODEL, "without the node -1", "a negative child");
+	test_refused("tree_twice.onnx", INFER_ERROR_MODEL, "with two nodes 3", "two nodes of one id");
+	test_refused("tree_feature.onnx", INFER_ERROR_MODEL, "feature 2 of rows with 2", "a feature that a row does not have");
+	test_refused("tree_negative_feature.onnx", INFER_ERROR_MODEL, "feature -1", "a negative feature");
+	test_refused("tree_mode.onnx", INFER_ERROR_MODEL, "unknown mode \"BRANCH_ODD\"", "an unknown mode");
+	test_refused("tree_short.onnx", INFER_ERROR_MODEL, "1 elements in nodes_values for 5", "lists of different lengths");
+	test_refused("tree_target.onnx", INFER_ERROR_MODEL, "vote for 1 of 1", "a target that is not there");
+	test_refused("tree_no_leaf.onnx", INFER_ERROR_MODEL, "vote of the node 7", "a vote of a node that is not there");
+	test_refused("tree_targets.onnx", INFER_ERROR_UNSUPPORTED, "1099511627776 targets", "a huge number of targets");
+	test_refused("tree_infinite.onnx", INFER_ERROR_MODEL, "not a finite number", "an infinite weight");
+	test_refused("tree_aggregate.onnx", INFER_ERROR_MODEL, "\"MEDIAN\"", "an unknown aggregate function");
+	test_refused("tree_base.onnx", INFER_ERROR_MODEL, "2 base values for 1", "base values that do not fit");
+	test_refused("tree_member_root.onnx", INFER_ERROR_MODEL, "edge to the node 2 of 2", "a root that is not there");
+	test_refused("tree_member_leaf.onnx", INFER_ERROR_MODEL, "edge to the leaf 2 of 2", "a leaf that is not there");
+	test_refused("tree_member_sets.onnx", INFER_ERROR_MODEL, "fewer sets", "fewer sets than nodes that use one");
+	test_refused("tree_member_two_trees.onnx", INFER_ERROR_MODEL, "belongs to the trees 0 and 1", "a node of two trees");
+	test_refused("tree_member_mode.onnx", INFER_ERROR_MODEL, "unknown mode 7", "an unknown number of a mode");
+	test_refused("tree_deep.onnx", INFER_ERROR_UNSUPPORTED, "more than 1024 levels", "a chain of three thousand nodes");
 }
 
 /* ---- files made here ---- */
@@ -267,10 +299,13 @@ main(void)
 {
 	test_fixtures();
 	test_missing_hint();
+	test_trees();
 	test_hostile();
 	test_damage("layer.onnx");
 	test_damage("typed.onnx");
 	test_damage("missing.onnx");
+	test_damage("tree_good.onnx");
+	test_damage("tree_member.onnx");
 	fixture_device->ops->close(fixture_device);
 	return tap_done();
 }

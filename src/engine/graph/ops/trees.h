@@ -62,9 +62,9 @@ extern bool trees_numbers_read(struct graph *graph, const struct onnx_node *node
 							   uint32_t *count, bool *wide, double **numbers);
 
 /*
- * trees_pack.c: the device's nodes.  NULL and a status that names the tree and the node: an edge that
- * leads nowhere, a node that is reached twice (so any cycle), a feature that a row does not
- * have, a tree that is too deep or too large.  sum: leaves are added up (TREES_SUM).
+ * trees_pack.c: the device's nodes.  NULL and a status that names the tree and the node: a
+ * cycle, a node of two trees, a feature that a row does not have, a tree that is too deep.
+ * Edges lead to nodes that are there.  sum: leaves are added up (TREES_SUM).
  */
 extern const struct device_trees *trees_pack(struct graph *graph, const struct onnx_node *node,
 											 const struct tree_source *source, bool sum);

@@ -12,14 +12,14 @@
  *				interval alone is what it leads to: that source, with all of its own
  *
  * Loop
- *	for each tree: order its sources (each is reached once, parents first), give each its
- *	height; then fill slot after slot, each search adding the two slots of its children.
+ *	for each tree: go through its sources, refuse cycles, give each its height; then fill
+ *	slot after slot, each search adding the two slots of its children.
  *	So slots lie in the order of their depth, and leaves that a walk reaches with its last step
  *	lie behind all nodes that it reads.
  *
  * Invariants
- *	- A source that several intervals lead to is copied, its children are not: copies have
- *	  the same ones.  So the number of slots is at most twice that of bounds, plus roots.
+ *	- A source that several intervals or sources lead to (LightGBM's exporter writes a choice
+ *	  of categories so) is copied, its children are not: copies have the same ones.  So the number of slots is at most twice that of bounds, plus roots.
  *	- The last bound of a source is the greatest key, NaN's, which no search compares with;
  *	  bound 0 is below every number.
  */
@@ -46,6 +46,11 @@ struct slot
 	uint8_t		nan_left;
 };
 
+enum source_state
+{
+	SOURCE_NEW, SOURCE_OPEN, SOURCE_ORDERED
+};
+
 struct packing
 {
 	struct graph *graph;
@@ -58,14 +63,16 @@ struct packing
 	uint32_t   *count;				/* of intervals, 0 for leaves */
 	uint32_t   *nan_interval;		/* where a NaN belongs, counted from first */
 	uint32_t   *pair;				/* slot of the children of its whole search, or TREES_NONE */
-	uint32_t   *height;
-	bool	   *reached;
+	uint32_t   *height;			/* comparisons to the deepest leaf */
+	uint8_t    *state;				/* enum source_state */
+	uint8_t    *edges;				/* that have been followed */
+	uint32_t   *owner;				/* tree */
 
 	uint32_t	intervals_count;
 	uint64_t   *bounds;
 	uint8_t    *leads_yes;
 
-	uint32_t   *order;				/* sources of the tree that is being packed */
+	uint32_t   *stack;				/* sources that are open, the root first */
 	uint32_t	slots_count;
 	uint64_t	slots_space;
 	struct task *tasks;
@@ -194,73 +201,72 @@ intervals_make(struct packing *p, uint32_t source)
 	return true;
 }
 
-/* ---- the order of a tree's sources ---- */
+/* ---- from a root through all of its tree ---- */
+
+/* Puts a source on the stack, unless all of it has been ordered. */
+static bool
+source_enter(struct packing *p, uint32_t tree, uint32_t source, uint32_t *stacked)
+{
+	const struct tree_node *from = &p->source->nodes[source];
+
+	if (from->mode == TREE_LEAF)
+		return true;
+	if (p->state[source] == SOURCE_OPEN)
+		return graph_malformed(p->graph, p->node, "has a tree (%u) with a cycle through its node %u", tree, source);
+	if (p->state[source] == SOURCE_ORDERED && p->owner[source] != tree)
+		return graph_malformed(p->graph, p->node, "has a node (%u) that belongs to the trees %u and %u", source,
+							   p->owner[source], tree);
+	if (p->state[source] == SOURCE_ORDERED)
+		return true;
+	if (from->feature < 0 || from->feature >= p->source->features)
+		return graph_malformed(p->graph, p->node, "asks for feature %" PRId64 " of rows with %" PRId64,
+							   from->feature, p->source->features);
+	p->state[source] = SOURCE_OPEN;
+	p->owner[source] = tree;
+	p->pair[source] = TREES_NONE;
+	p->stack[(*stacked)++] = source;
+	return intervals_make(p, source);
+}
 
 static bool
-source_reach(struct packing *p, uint32_t tree, uint32_t from, uint32_t source, uint32_t *ordered)
+source_leave(struct packing *p, uint32_t tree, uint32_t source)
 {
-	if (source >= p->source->nodes_count)
-		return graph_malformed(p->graph, p->node, "has a tree (%u) with a node (%u) that leads nowhere", tree, from);
-	if (p->source->nodes[source].mode == TREE_LEAF && p->reached[source])
-		return true;			/* a leaf may be shared */
-	if (p->reached[source])
-		return graph_malformed(p->graph, p->node,
-							   "has a tree (%u) with a node (%u) that is reached twice: a cycle, or no tree",
-							   tree, source);
-	p->reached[source] = true;
-	p->order[(*ordered)++] = source;
+	const struct tree_node *from = &p->source->nodes[source];
+	uint32_t	search = 0;
+
+	while (p->count[source] > UINT32_C(1) << search)
+		search++;
+	p->height[source] = search + (p->height[from->yes] > p->height[from->no] ? p->height[from->yes] :
+								  p->height[from->no]);
+	p->state[source] = SOURCE_ORDERED;
+	if (p->height[source] > TREES_DEPTH_MAX)
+		return graph_unsupported(p->graph, p->node, "has a tree (%u) of more than %d levels", tree, TREES_DEPTH_MAX);
 	return true;
 }
 
-/* Fills p->order, makes intervals, and gives heights; the number of sources, 0 on failure. */
-static uint32_t
+/* Children before parents, so that each source's height is known when it is left. */
+static bool
 tree_order(struct packing *p, uint32_t tree)
 {
-	const struct tree_source *source = p->source;
-	uint32_t	ordered = 0;
+	uint32_t	stacked = 0;
 
-	if (!source_reach(p, tree, TREES_NONE, source->roots[tree], &ordered))
-		return 0;
-	if (ordered == 0)				/* a leaf that is several trees */
-		p->order[ordered++] = source->roots[tree];
-	for (uint32_t i = 0; i < ordered; i++)
+	if (!source_enter(p, tree, p->source->roots[tree], &stacked))
+		return false;
+	while (stacked > 0)
 	{
-		uint32_t	at = p->order[i];
-		const struct tree_node *from = &source->nodes[at];
+		uint32_t	at = p->stack[stacked - 1];
+		const struct tree_node *from = &p->source->nodes[at];
 
-		p->pair[at] = TREES_NONE;
-		if (from->mode == TREE_LEAF)
-			continue;
-		if (from->feature < 0 || from->feature >= source->features)
+		if (p->edges[at] == 2)
 		{
-			graph_malformed(p->graph, p->node, "asks for feature %" PRId64 " of rows with %" PRId64,
-							from->feature, source->features);
-			return 0;
+			stacked--;
+			if (!source_leave(p, tree, at))
+				return false;
 		}
-		if (!intervals_make(p, at) || !source_reach(p, tree, at, from->yes, &ordered) ||
-			!source_reach(p, tree, at, from->no, &ordered))
-			return 0;
+		else if (!source_enter(p, tree, p->edges[at]++ == 0 ? from->yes : from->no, &stacked))
+			return false;
 	}
-	for (uint32_t i = ordered; i-- > 0;)
-	{
-		uint32_t	at = p->order[i];
-		const struct tree_node *from = &source->nodes[at];
-		uint32_t	search = 0;
-
-		p->height[at] = 0;
-		if (from->mode == TREE_LEAF)
-			continue;
-		while (p->count[at] > UINT32_C(1) << search)
-			search++;
-		p->height[at] = search + (p->height[from->yes] > p->height[from->no] ? p->height[from->yes] :
-								  p->height[from->no]);
-		if (p->height[at] > TREES_DEPTH_MAX)
-		{
-			graph_unsupported(p->graph, p->node, "has a tree (%u) of more than %d levels", tree, TREES_DEPTH_MAX);
-			return 0;
-		}
-	}
-	return ordered;
+	return true;
 }
 
 /* ---- slots ---- */
@@ -324,7 +330,7 @@ tree_pack(struct packing *p, uint32_t tree)
 {
 	uint32_t	root = p->slots_count;
 
-	if (tree_order(p, tree) == 0)
+	if (!tree_order(p, tree))
 		return false;
 	p->roots[tree] = root;
 	p->depths[tree] = p->height[p->source->roots[tree]];
@@ -482,8 +488,10 @@ packing_start(struct packing *p)
 	p->nan_interval = graph_pool(memory, source->nodes_count, sizeof(*p->nan_interval));
 	p->pair = graph_pool(memory, source->nodes_count, sizeof(*p->pair));
 	p->height = graph_pool(memory, source->nodes_count, sizeof(*p->height));
-	p->reached = graph_pool(memory, source->nodes_count, sizeof(*p->reached));
-	p->order = graph_pool(memory, source->nodes_count, sizeof(*p->order));
+	p->state = graph_pool(memory, source->nodes_count, sizeof(*p->state));
+	p->edges = graph_pool(memory, source->nodes_count, sizeof(*p->edges));
+	p->owner = graph_pool(memory, source->nodes_count, sizeof(*p->owner));
+	p->stack = graph_pool(memory, source->nodes_count, sizeof(*p->stack));
 	p->bounds = graph_block(memory, intervals * sizeof(*p->bounds));
 	p->leads_yes = graph_block(memory, intervals);
 	p->tasks = graph_block(memory, p->slots_space * sizeof(*p->tasks));
@@ -491,7 +499,8 @@ packing_start(struct packing *p)
 	p->roots = graph_pool(memory, source->roots_count, sizeof(*p->roots));
 	p->depths = graph_pool(memory, source->roots_count, sizeof(*p->depths));
 	return p->first != NULL && p->count != NULL && p->nan_interval != NULL && p->pair != NULL &&
-		p->height != NULL && p->reached != NULL && p->order != NULL && p->bounds != NULL &&
+		p->height != NULL && p->state != NULL && p->edges != NULL && p->owner != NULL && p->stack != NULL &&
+		p->bounds != NULL &&
 		p->leads_yes != NULL && p->tasks != NULL && p->slots != NULL && p->roots != NULL && p->depths != NULL;
 }
 
