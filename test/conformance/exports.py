@@ -32,8 +32,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.ensemble import (AdaBoostClassifier, BaggingClassifier, ExtraTreesClassifier, ExtraTreesRegressor,
-                              GradientBoostingClassifier, GradientBoostingRegressor, HistGradientBoostingClassifier,
-                              HistGradientBoostingRegressor, IsolationForest, RandomForestClassifier, RandomForestRegressor,
+                              GradientBoostingClassifier, GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor,
                               StackingClassifier, StackingRegressor, VotingClassifier, VotingRegressor)
 from sklearn.feature_selection import SelectKBest, VarianceThreshold
 from sklearn.impute import SimpleImputer
@@ -264,8 +263,8 @@ def trees():
     two = np.stack([diabetes.target, np.sqrt(diabetes.target)], 1)
     for name, kind in (('decision_tree', DecisionTreeClassifier), ('extra_tree', ExtraTreeClassifier),
                        ('random_forest', RandomForestClassifier), ('extra_trees', ExtraTreesClassifier),
-                       ('gradient_boosting', GradientBoostingClassifier), ('hist_boosting', HistGradientBoostingClassifier)):
-        more = {'max_iter': 20} if 'hist' in name else {} if 'tree' in name and 'trees' not in name else {'n_estimators': 20}
+                       ('gradient_boosting', GradientBoostingClassifier)):
+        more = {} if 'tree' in name and 'trees' not in name else {'n_estimators': 20}
         make = lambda: kind(max_depth=6, random_state=0, **more)
         sk('tree_' + name + '_two_ints', make(), cx, cancer.target, zipmap=False)
         sk('tree_' + name + '_two_strings', make(), cx, names)
@@ -273,16 +272,16 @@ def trees():
         sk('tree_' + name + '_ten', make(), digits.data, digits.target, zipmap=False)
         if name == 'random_forest':     # onnxruntime refuses the others as they are exported
             sk('tree_' + name + '_f64', make(), wx, wy, True, zipmap=False, tolerance='1e-6 1e-6')
-    sk('tree_hist_boosting_missing', HistGradientBoostingClassifier(max_iter=20), holes, wy, zipmap=False)
     sk('tree_forest_missing', RandomForestClassifier(20, random_state=0), holes, wy, zipmap=False)
     sk('tree_bagging', BaggingClassifier(n_estimators=5, random_state=0), wx, wy, zipmap=False)
     sk('tree_ada_boost', AdaBoostClassifier(n_estimators=5, random_state=0), wx, wy, zipmap=False)
-    sk('tree_voting', VotingClassifier([('a', RandomForestClassifier(5, random_state=0)), ('b', LogisticRegression())], voting='soft'), wx, wy, zipmap=False)
+    sk('tree_voting', VotingClassifier([('a', RandomForestClassifier(5, random_state=0)), ('b', LogisticRegression())], voting='soft',
+                                       flatten_transform=False), wx, wy, zipmap=False)
     sk('tree_pipeline', make_pipeline(SimpleImputer(), StandardScaler(), GradientBoostingClassifier(n_estimators=10)), holes, wy, zipmap=False)
     for name, kind in (('decision_tree', DecisionTreeRegressor), ('extra_tree', ExtraTreeRegressor),
                        ('random_forest', RandomForestRegressor), ('extra_trees', ExtraTreesRegressor),
-                       ('gradient_boosting', GradientBoostingRegressor), ('hist_boosting', HistGradientBoostingRegressor)):
-        more = {'max_iter': 20} if 'hist' in name else {} if 'tree' in name and 'trees' not in name else {'n_estimators': 20}
+                       ('gradient_boosting', GradientBoostingRegressor)):
+        more = {} if 'tree' in name and 'trees' not in name else {'n_estimators': 20}
         sk('tree_regressor_' + name, kind(max_depth=6, random_state=0, **more), dx, diabetes.target)
         if 'boosting' not in name:
             sk('tree_regressor_' + name + '_two', kind(max_depth=6, random_state=0, **more), dx, two)
