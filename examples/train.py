@@ -13,6 +13,9 @@ Sources of the tables (each also at https://archive.ics.uci.edu/):
     diabetes        B. Efron, T. Hastie, I. Johnstone, R. Tibshirani: Least angle regression.
                     Annals of Statistics 32, 2004.  Scaled as scikit-learn does.
     digits          E. Alpaydin, C. Kaynak: Optical recognition of handwritten digits. UCI, 1998.
+    iris            R. A. Fisher: The use of multiple measurements in taxonomic problems.
+                    Annals of Eugenics 7, 1936.
+    progression     The patients of diabetes again, unscaled.
     wine            S. Aeberhard, M. Forina: Wine. UCI, 1991.
 """
 
@@ -25,15 +28,16 @@ import numpy as np
 import onnx
 import onnxruntime
 from skl2onnx import to_onnx
-from skl2onnx.common.data_types import FloatTensorType
+from skl2onnx.common.data_types import FloatTensorType, StringTensorType
 from sklearn.compose import ColumnTransformer
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 HERE = pathlib.Path(__file__).resolve().parent
 OPSETS = {"": 17, "ai.onnx.ml": 3}
@@ -147,6 +151,70 @@ def digits():
     print("digits: accuracy on the other half", mlp.score(x[1::2], data.target[1::2]))
 
 
+def iris():
+    """A random forest of 30 trees; labels are words."""
+    folder = HERE / "iris"
+    data = load_iris()
+    x = rounded(data.data)
+    labels = data.target_names[data.target]
+    names = [column(name.replace(" (cm)", "")) for name in data.feature_names]
+    write_csv(folder / "flowers.csv", ["id", *names, "species"],
+              [[i, *map(number, row), label] for i, (row, label) in enumerate(zip(x, labels), 1)])
+
+    forest = RandomForestClassifier(30, max_depth=5, random_state=1).fit(x[::2], labels[::2])
+    model = to_onnx(forest, initial_types=[("features", FloatTensorType([None, len(names)]))],
+                    target_opset=OPSETS)
+    save(folder, model, {"feature_names": json.dumps(names)})
+    write_expected_classes(folder, ask(folder, [{"features": row[None].astype(np.float32)} for row in x]))
+    print("iris: accuracy on the other half", forest.score(x[1::2], labels[1::2]))
+
+
+def progression():
+    """Gradient-boosted trees over columns of text and of numbers, some of them missing.
+
+    The sex is the table's own code, 1 or 2, as text.  The table's body mass index and blood
+    pressure are numbers: here they are words, by the usual bounds of overweight and by thirds.
+    The class is whether the disease went on faster than for two patients of three.
+    """
+    folder = HERE / "progression"
+    data = load_diabetes(scaled=False)
+    table = dict(zip(data.feature_names, rounded(data.data).T))
+    fast = data.target > np.quantile(data.target, 2 / 3)
+    labels = np.where(fast, "yes", "no")
+
+    def words(values, bounds, names):
+        return np.array(names)[np.searchsorted(bounds, values, side="right")]
+
+    texts = {"sex": table["sex"].astype(int).astype(str),
+             "weight": words(table["bmi"], [18.5, 25, 30], ["under", "normal", "over", "obese"]),
+             "pressure": words(table["bp"], np.quantile(table["bp"], [1 / 3, 2 / 3]), ["low", "medium", "high"])}
+    numbers = {name: table[name] for name in ["age", "s1", "s2", "s3", "s4", "s5", "s6"]}
+
+    # As for wine: every 20th number is lost.
+    x = np.column_stack(list(numbers.values()))
+    missing = np.random.default_rng(1).permutation(x.size)[: x.size // 20]
+    x.ravel()[missing] = np.nan
+    rows = [[*words_of_row, *numbers_of_row]
+            for words_of_row, numbers_of_row in zip(zip(*texts.values()), x)]
+    write_csv(folder / "cohort.csv", ["id", *texts, *numbers, "fast"],
+              [[i, *row[:3], *("" if np.isnan(value) else number(value) for value in row[3:]), label]
+               for i, (row, label) in enumerate(zip(rows, labels), 1)])
+
+    rows = np.array(rows, dtype=object)
+    columns = ColumnTransformer([("words", OneHotEncoder(handle_unknown="ignore"), [0, 1, 2]),
+                                 ("numbers", SimpleImputer(strategy="median"), list(range(3, 10)))])
+    pipeline = make_pipeline(columns, GradientBoostingClassifier(n_estimators=60, max_depth=3, random_state=1))
+    pipeline.fit(rows[::2], labels[::2])
+    types = [(name, StringTensorType([None, 1])) for name in texts]
+    types += [(name, FloatTensorType([None, 1])) for name in numbers]
+    model = to_onnx(pipeline, initial_types=types, target_opset=OPSETS)
+    save(folder, model, {})
+    feeds = [{name: np.array([[value]], dtype=object if name in texts else np.float32)
+              for name, value in zip([*texts, *numbers], row)} for row in rows]
+    write_expected_classes(folder, ask(folder, feeds))
+    print("progression: accuracy on the other half", pipeline.score(rows[1::2], labels[1::2]))
+
+
 def wine():
     """Columns, imputer, scaler and logistic regression; one named input per column, values may be missing."""
     folder = HERE / "wine"
@@ -176,6 +244,6 @@ def wine():
 
 
 if __name__ == "__main__":
-    for make in breast_cancer, diabetes, digits, wine:
+    for make in breast_cancer, diabetes, digits, iris, progression, wine:
         (HERE / make.__name__).mkdir(exist_ok=True)
         make()

@@ -40,6 +40,25 @@ CREATE TABLE wines_expected (id float8, label text, probabilities jsonb);
 \copy wines_expected FROM 'expected.csv' (FORMAT csv, HEADER)
 \set content `base64 -w0 model.onnx`
 SELECT infer.create_model('wine', data => decode(:'content', 'base64')) \gset
+
+\set folder :srcdir/../examples/iris
+\cd :folder
+\set columns `head -1 flowers.csv | sed 's/,/ float8, /g; s/$/ text/'`
+CREATE TABLE flowers (:columns);
+\copy flowers FROM 'flowers.csv' (FORMAT csv, HEADER)
+CREATE TABLE flowers_expected (id float8, label text, probabilities jsonb);
+\copy flowers_expected FROM 'expected.csv' (FORMAT csv, HEADER)
+\set content `base64 -w0 model.onnx`
+SELECT infer.create_model('iris', data => decode(:'content', 'base64')) \gset
+
+\set folder :srcdir/../examples/progression
+\cd :folder
+CREATE TABLE cohort (id int, sex text, weight text, pressure text, age float8, s1 float8, s2 float8, s3 float8, s4 float8, s5 float8, s6 float8, fast text);
+\copy cohort FROM 'cohort.csv' (FORMAT csv, HEADER)
+CREATE TABLE cohort_expected (id int, label text, probabilities jsonb);
+\copy cohort_expected FROM 'expected.csv' (FORMAT csv, HEADER)
+\set content `base64 -w0 model.onnx`
+SELECT infer.create_model('progression', data => decode(:'content', 'base64')) \gset
 CREATE FUNCTION furthest(a jsonb, b jsonb) RETURNS float8 LANGUAGE sql IMMUTABLE AS
 	'SELECT max(abs(value::float8 - (b ->> key)::float8)) FROM jsonb_each_text(a)';
 \set ECHO all
@@ -63,7 +82,17 @@ SELECT count(*), count(*) FILTER (WHERE infer.classify('digit', pixels) = label)
 SELECT count(*), count(*) FILTER (WHERE infer.classify('wine', w) = label) AS same_label, max(furthest(infer.probabilities('wine', w), probabilities)) < 1e-5 AS close FROM wines w JOIN wines_expected USING (id);
 SELECT count(*) > 0 AS has_missing FROM wines WHERE num_nulls(alcohol, malic_acid, ash, alcalinity_of_ash, magnesium, total_phenols, flavanoids, nonflavanoid_phenols, proanthocyanins, color_intensity, hue, od280_od315, proline) > 0;
 
+-- a random forest, whose own properties name its features: a row, and one by one
+SELECT count(*), count(*) FILTER (WHERE infer.classify('iris', f) = label) AS same_label, max(furthest(infer.probabilities('iris', f), probabilities)) < 1e-6 AS close FROM flowers f JOIN flowers_expected USING (id);
+SELECT count(*) FROM flowers f WHERE infer.probability('iris', 'virginica', f) = infer.probability('iris', 'virginica', sepal_length, sepal_width, petal_length, petal_width);
+
+-- boosted trees over columns of text and of numbers, some of them missing; a word that the encoder has not seen is none of its words
+SELECT count(*), count(*) FILTER (WHERE infer.classify('progression', c) = label) AS same_label, max(furthest(infer.probabilities('progression', c), probabilities)) < 1e-6 AS close FROM cohort c JOIN cohort_expected USING (id);
+SELECT count(*) > 0 AS has_missing FROM cohort WHERE num_nulls(age, s1, s2, s3, s4, s5, s6) > 0;
+SELECT count(*) BETWEEN 10 AND 200 AS some, bool_and((e.probabilities ->> 'yes')::float8 > 0.8) AS right FROM cohort c JOIN cohort_expected e USING (id) WHERE infer.probability('progression', 'yes', c) > 0.8;
+SELECT round(infer.probability('progression', 'yes', c)::numeric, 4) AS obese, round(infer.probability('progression', 'yes', to_jsonb(c) || '{"weight": "unheard of"}')::numeric, 4) AS unheard_of FROM cohort c WHERE id = 1;		-- onnxruntime: 0.3268, 0.3557
+
 \set ECHO none
-SELECT infer.drop_model('wine'), infer.drop_model('tumour'), infer.drop_model('diabetes'), infer.drop_model('digit') \gset
-DROP TABLE wines, wines_expected, tumours, tumours_expected, patients, patients_expected, digits, digits_expected;
+SELECT infer.drop_model('iris'), infer.drop_model('progression'), infer.drop_model('wine'), infer.drop_model('tumour'), infer.drop_model('diabetes'), infer.drop_model('digit') \gset
+DROP TABLE flowers, flowers_expected, cohort, cohort_expected, wines, wines_expected, tumours, tumours_expected, patients, patients_expected, digits, digits_expected;
 DROP FUNCTION furthest;

@@ -27,11 +27,12 @@ sub load
 	return;
 }
 
-# No row of the table may have another label, or a probability that is off by more than 1e-5.
+# No row of the table may have another label, or a probability that is off by more than the tolerance.
 sub compare_classes
 {
-	my ($folder, $table, $model, $input) = @_;
+	my ($folder, $table, $model, $input, $tolerance) = @_;
 
+	$tolerance //= 1e-5;
 	load($folder, 'id int, label text, probabilities jsonb');
 	my $rows = $server->safe_psql("SELECT count(*) FROM $table");
 	cmp_ok($rows, '>', 100, "$table is a real table");
@@ -41,7 +42,7 @@ sub compare_classes
 			infer.probabilities('$model', $input) AS got FROM $table t JOIN expected_$folder e USING (id)) x
 		WHERE (SELECT count(*) FROM jsonb_object_keys(got)) = (SELECT count(*) FROM jsonb_object_keys(wanted))
 			AND NOT EXISTS (SELECT FROM jsonb_each(wanted) w
-				WHERE abs((got ->> w.key)::float8 - (w.value)::float8) > 1e-5
+				WHERE abs((got ->> w.key)::float8 - (w.value)::float8) > $tolerance
 					OR got ->> w.key IS NULL)"), $rows, "$folder: probabilities");
 	return;
 }
@@ -49,6 +50,13 @@ sub compare_classes
 compare_classes('breast_cancer', 'tumours', 'tumour', 't');
 compare_classes('digits', 'digits', 'digit', 't.pixels');
 compare_classes('wine', 'wines', 'wine', 't');
+compare_classes('iris', 'flowers', 'iris', 't', 1e-6);
+compare_classes('progression', 'cohort', 'progression', 't', 1e-6);
+cmp_ok($server->safe_psql("SELECT count(*) FROM cohort WHERE num_nulls(age, s1, s2, s3, s4, s5, s6) > 0"),
+	'>', 0, 'progression: some numbers are missing');
+is($server->safe_psql("SELECT count(*) FROM cohort c JOIN expected_progression e USING (id)
+	WHERE (infer.probability('progression', 'yes', c) > 0.8) = ((e.probabilities ->> 'yes')::float8 > 0.8)"),
+	442, 'progression: a class as a condition');
 cmp_ok($server->safe_psql("SELECT count(*) FROM wines WHERE num_nulls(alcohol, malic_acid, ash, proline) > 0"),
 	'>', 0, 'wine: some values are missing');
 
