@@ -81,6 +81,13 @@ test_results(void)
 		   "functions of the model are put in their calls' places: nested, with attributes, of their own operator set");
 	fixture_close(&f);
 
+	fixture_open(&f, "function_long_names.onnx", NULL);
+	fixture_rows(&f, 1);
+	memcpy(fixture_input(&f, 0), (float[]) {-8, 16}, 8);
+	tap_ok(fixture_run(&f) && floats_are(fixture_output(&f, 0), (float[]) {8, -16}, 2),
+		   "names of a function that differ at their ends alone stay apart");
+	fixture_close(&f);
+
 	fixture_open(&f, "typed.onnx", NULL);
 	fixture_rows(&f, 1);
 	memcpy(fixture_input(&f, 0), x, 8);

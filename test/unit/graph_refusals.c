@@ -51,6 +51,8 @@ test_fixtures(void)
 	test_refused("function_deep.onnx", INFER_ERROR_UNSUPPORTED, "more than 32 deep (function \"F32\")",
 				 "functions that call each other too deep are refused");
 	test_refused("function_explosion.onnx", INFER_ERROR_UNSUPPORTED, "called too often", "functions that explode are refused");
+	test_refused("function_defaults.onnx", INFER_ERROR_UNSUPPORTED, "called too often (function \"F3\")",
+				 "so is a default that is read again for each of them");
 	test_refused("function_attribute.onnx", INFER_ERROR_MODEL, "\"Leak\" has no attribute \"slop\"",
 				 "an attribute that a function does not have is named");
 	test_refused("cycle.onnx", INFER_ERROR_MODEL, "\"b\"", "a cycle is refused");

@@ -15,10 +15,12 @@
  *
  * Invariants
  *	- A function that calls itself, however indirectly, is refused by name.
- *	- Depth, number of calls, and bytes of functions that are read again are bounded.
+ *	- Depth, number of calls, and bytes of functions and of their attributes' defaults that
+ *	  are read again are bounded.
  */
 #include "onnx_reader.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "../../../protocol/protocol.h"
@@ -29,7 +31,7 @@
 #define FORMALS_MAX			256			/* inputs, outputs or attributes of a function */
 #define CALLS_MAX			65536
 #define CALL_DEPTH_MAX		32
-#define CALL_BYTES_MAX		(UINT64_C(256) << 20)	/* of functions, each time that they are called */
+#define CALL_BYTES_MAX		(UINT64_C(256) << 20)	/* of functions and defaults, each time that they are read */
 
 enum function_field
 {
@@ -53,6 +55,7 @@ struct onnx_function
 	struct protobuf_span outputs[FORMALS_MAX];
 	struct protobuf_span attributes[FORMALS_MAX];
 	struct protobuf_span defaults[FORMALS_MAX];	/* AttributeProto */
+	struct protobuf_span defaults_names[FORMALS_MAX];
 };
 
 struct onnx_scope
@@ -65,6 +68,21 @@ struct onnx_scope
 };
 
 /* ---- reading a function ---- */
+
+/* The name of an AttributeProto. */
+static struct protobuf_span
+attribute_name(struct protobuf_span message)
+{
+	struct protobuf_reader reader;
+	struct protobuf_field field;
+	struct protobuf_span name = {0};
+
+	protobuf_open(&reader, message);
+	while (protobuf_next(&reader, &field))
+		if (field.number == 1 && field.wire == PROTOBUF_BYTES)
+			name = field.bytes;
+	return name;
+}
 
 static bool
 formal_add(struct onnx_reader *r, struct protobuf_span *formals, uint32_t *count, struct protobuf_span span)
@@ -96,7 +114,10 @@ function_field(struct onnx_reader *r, const struct protobuf_field *field, struct
 		case FUNCTION_ATTRIBUTE:
 			return formal_add(r, f->attributes, &f->attributes_count, field->bytes);
 		case FUNCTION_DEFAULT:
-			return formal_add(r, f->defaults, &f->defaults_count, field->bytes);
+			if (!formal_add(r, f->defaults, &f->defaults_count, field->bytes))
+				return false;
+			f->defaults_names[f->defaults_count - 1] = attribute_name(field->bytes);
+			return true;
 		case FUNCTION_OPSET:
 			return onnx_opset_parse(r, field->bytes, &f->main_version, &f->ml_version);
 		default:
@@ -149,6 +170,17 @@ onnx_function_parse(struct onnx_reader *r, struct protobuf_span span)
 	return true;
 }
 
+/* Counts bytes that are read again against their bound. */
+static bool
+reread_claim(struct onnx_reader *r, const struct onnx_function *f, uint64_t bytes)
+{
+	r->calls_bytes += bytes;
+	if (r->calls_bytes <= CALL_BYTES_MAX)
+		return true;
+	return status_set(r->status, INFER_ERROR_UNSUPPORTED,
+					  "the model's functions are called too often (function \"%.200s\")", f->name);
+}
+
 /* ---- what names and attributes mean in a call ---- */
 
 static bool
@@ -177,7 +209,8 @@ onnx_scope_name(struct onnx_reader *r, struct protobuf_span *span)
 {
 	const struct onnx_scope *scope = r->scope;
 	const struct onnx_node *call;
-	const char *text;
+	char		suffix[24];
+	uint8_t    *text;
 
 	if (scope == NULL || span->size == 0)
 		return true;
@@ -197,27 +230,16 @@ onnx_scope_name(struct onnx_reader *r, struct protobuf_span *span)
 		}
 	if (span->size > ONNX_TEXT_MAX)
 		return onnx_malformed(r, "a value's name", "it is too long");
-	text = graph_pool_printf(r->memory, "%.*s (call %u)", (int) span->size, (const char *) span->data, scope->number);
+	/* at full length, since what is cut off may be all that tells two names apart */
+	snprintf(suffix, sizeof(suffix), " (call %u)", scope->number);
+	text = graph_pool(r->memory, span->size + strlen(suffix), 1);
 	if (text == NULL)
 		return false;
-	span->data = (const uint8_t *) text;
-	span->size = strlen(text);
+	memcpy(text, span->data, span->size);
+	memcpy(text + span->size, suffix, strlen(suffix));
+	span->data = text;
+	span->size += strlen(suffix);
 	return true;
-}
-
-/* The name of an AttributeProto. */
-static struct protobuf_span
-attribute_name(struct protobuf_span message)
-{
-	struct protobuf_reader reader;
-	struct protobuf_field field;
-	struct protobuf_span name = {0};
-
-	protobuf_open(&reader, message);
-	while (protobuf_next(&reader, &field))
-		if (field.number == 1 && field.wire == PROTOBUF_BYTES)
-			name = field.bytes;
-	return name;
 }
 
 bool
@@ -235,10 +257,12 @@ onnx_scope_attribute(struct onnx_reader *r, struct onnx_attribute *attribute)
 			found = true;
 		}
 	for (uint32_t i = 0; i < scope->function->defaults_count && !found; i++)
-		if (span_is(attribute_name(scope->function->defaults[i]), attribute->reference))
+		if (span_is(scope->function->defaults_names[i], attribute->reference))
 		{
 			bool		fine;
 
+			if (!reread_claim(r, scope->function, scope->function->defaults[i].size))
+				return false;
 			r->scope = NULL;		/* a default refers to nothing */
 			fine = onnx_attribute_parse(r, scope->function->defaults[i], attribute);
 			r->scope = scope;
@@ -270,7 +294,7 @@ check_arguments(struct onnx_reader *r, const struct onnx_function *f, const stru
 		for (uint32_t j = 0; j < f->attributes_count && !known; j++)
 			known = span_is(f->attributes[j], call->attributes[i].name);
 		for (uint32_t j = 0; j < f->defaults_count && !known; j++)
-			known = span_is(attribute_name(f->defaults[j]), call->attributes[i].name);
+			known = span_is(f->defaults_names[j], call->attributes[i].name);
 		if (!known)
 			return status_set(r->status, INFER_ERROR_MODEL,
 							  "the ONNX file is malformed: the function \"%.200s\" has no attribute \"%.200s\"",
@@ -290,11 +314,8 @@ check_bounds(struct onnx_reader *r, const struct onnx_function *f)
 		return status_set(r->status, INFER_ERROR_UNSUPPORTED,
 						  "the model's functions call each other more than %d deep (function \"%.200s\")",
 						  CALL_DEPTH_MAX, f->name);
-	r->calls_bytes += f->message.size;
-	if (r->calls++ == CALLS_MAX || r->calls_bytes > CALL_BYTES_MAX)
-		return status_set(r->status, INFER_ERROR_UNSUPPORTED,
-						  "the model's functions are called too often (function \"%.200s\")", f->name);
-	return true;
+	/* one call too many is as if it read all that may be read */
+	return reread_claim(r, f, r->calls++ == CALLS_MAX ? CALL_BYTES_MAX + 1 : f->message.size);
 }
 
 static bool
