@@ -97,6 +97,8 @@ test_trees(void)
 	test_refused("tree_no_leaf.onnx", INFER_ERROR_MODEL, "vote of the node 7", "a vote of a node that is not there");
 	test_refused("tree_targets.onnx", INFER_ERROR_UNSUPPORTED, "1099511627776 targets", "a huge number of targets");
 	test_refused("tree_infinite.onnx", INFER_ERROR_MODEL, "not a finite number", "an infinite weight");
+	test_refused("tree_slow_constant.onnx", INFER_ERROR_UNSUPPORTED, "operations to compute",
+				 "a leaf's votes count as work that constants take");
 	test_refused("tree_aggregate.onnx", INFER_ERROR_MODEL, "\"MEDIAN\"", "an unknown aggregate function");
 	test_refused("tree_base.onnx", INFER_ERROR_MODEL, "2 base values for 1", "base values that do not fit");
 	test_refused("tree_member_root.onnx", INFER_ERROR_MODEL, "edge to the node 2 of 2", "a root that is not there");

@@ -45,6 +45,8 @@ fold_claim(struct graph *graph, const struct device_op *op, int32_t result)
 
 		for (uint32_t t = 0; t < trees->trees_count; t++)
 			steps += trees->depths[t] + 1;
+		if (trees->values == NULL)
+			steps += trees->votes_first[trees->nodes_count];	/* no row meets more votes than there are */
 		work += elements / trees->targets * steps;
 	}
 	if (work > FOLD_WORK_MAX - graph->folded_work)
