@@ -145,7 +145,7 @@ N(column_of_tiles)(const struct cpu_product *p, int64_t m0, int64_t m1, int64_t 
 				   const N(tile_fn) *tiles)
 {
 	int64_t		n0 = q * 2 * V(WIDTH);
-	const T    *b = (const T *) p->b + q * p->b_panel;
+	const T    *b = p->b == NULL ? NULL : (const T *) p->b + q * p->b_panel;
 	const T    *bias = p->bias == NULL ? NULL : (const T *) p->bias + n0 * p->bias_step;
 	int64_t		rows = m1 - m0;
 	int64_t		most = p->x_step * (int64_t) sizeof(T) % PAGE == 0 && TILE_ROWS > PAGE_ROWS ? PAGE_ROWS : TILE_ROWS;
