@@ -239,7 +239,9 @@ CREATE FUNCTION infer.read_stats(OUT model text, OUT version int, OUT class text
 								 OUT queue_p95 double precision, OUT queue_p99 double precision,
 								 OUT compute_time double precision, OUT compute_p50 double precision,
 								 OUT compute_p95 double precision, OUT compute_p99 double precision,
-								 OUT busy_share double precision, OUT since timestamptz) RETURNS SETOF record
+								 OUT busy_share double precision, OUT since timestamptz,
+								 OUT interrupted bigint, OUT long_segments bigint,
+								 OUT predicted_error double precision) RETURNS SETOF record
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_stats';
 COMMENT ON FUNCTION infer.read_stats() IS 'behind the view infer.stats';
 

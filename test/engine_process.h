@@ -1,7 +1,8 @@
 /*
  * engine_process.h
  *	  Engines for tests: started from the test program itself (engine_main with the toy
- *	  kind), supervised as the server's worker does it, in a folder of their own.
+ *	  kind, or with ENGINE_REAL_KINDS those of the engine), supervised as the server's worker
+ *	  does it, in a folder of their own.
  */
 #ifndef TEST_ENGINE_PROCESS_H
 #define TEST_ENGINE_PROCESS_H
@@ -13,7 +14,9 @@
 #include "engine/model/files.h"
 #include "engine/serve.h"
 #include "raw_client.h"
+#ifndef ENGINE_REAL_KINDS
 #include "toy_kind.h"
+#endif
 
 struct engine_process
 {
@@ -190,11 +193,12 @@ engine_status(struct engine_process *e, const char *name, int base)
 	return value;
 }
 
-/* A toy's digest, and its files in the cache if write says so. */
+/* The digest of a model of one file, and the file in the cache if write_it says so. */
 static RAW_UNUSED void
-engine_toy(struct engine_process *e, const char *contents, bool write_it, uint8_t digest[INFER_KEY_BYTES])
+engine_model(struct engine_process *e, const char *name, const void *contents, size_t size, bool write_it,
+			 uint8_t digest[INFER_KEY_BYTES])
 {
-	struct model_file file = {.name = "toy", .data = (const uint8_t *) contents, .size = strlen(contents)};
+	struct model_file file = {.name = name, .data = contents, .size = size};
 	struct model_files files = {.count = 1, .files = &file};
 	char		path[256];
 	int			used;
@@ -207,10 +211,32 @@ engine_toy(struct engine_process *e, const char *contents, bool write_it, uint8_
 	for (int i = 0; i < INFER_KEY_BYTES; i++)
 		used += sprintf(path + used, "%02x", digest[i]);
 	mkdir(path, 0700);
-	strcpy(path + used, "/toy");
+	snprintf(path + used, sizeof(path) - (size_t) used, "/%s", name);
 	out = fopen(path, "w");
-	fputs(contents, out);
+	fwrite(contents, 1, size, out);
 	fclose(out);
+}
+
+static RAW_UNUSED void
+engine_toy(struct engine_process *e, const char *contents, bool write_it, uint8_t digest[INFER_KEY_BYTES])
+{
+	engine_model(e, "toy", contents, strlen(contents), write_it, digest);
+}
+
+/* Loads a file as model.onnx; true if it is there. */
+static RAW_UNUSED bool
+engine_load_onnx(struct engine_process *e, struct raw_client *c, const char *path, uint8_t key[INFER_KEY_BYTES])
+{
+	static char contents[1 << 20];
+	FILE	   *file = fopen(path, "r");
+	size_t		size;
+
+	if (file == NULL)
+		raw_fail(path);
+	size = fread(contents, 1, sizeof(contents), file);
+	fclose(file);
+	engine_model(e, "model.onnx", contents, size, true, key);
+	return raw_load(c, key, key, 0) && raw_receive(c, RAW_TIMEOUT) == INFER_FRAME_LOADED;
 }
 
 /* Loads a toy of the cache by its digest; true if it is there. */

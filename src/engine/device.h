@@ -528,6 +528,15 @@ struct device_ops
 							uint32_t first, uint32_t last, const struct device_batch *batch,
 							void *const *bindings, void *arena, struct status *status);
 
+	/*
+	 * Where to cut a program that may be interrupted: the last segment, not included, of those
+	 * from first on that are together predicted to take at most nsec; one segment at least.
+	 * UINT32_MAX: all that are left.  *predicted: nsec of them.
+	 */
+	uint32_t	(*segment_end) (struct device *device, const struct device_program *program,
+								uint32_t first, const uint32_t items[DEVICE_LEADS],
+								uint64_t nsec, uint64_t *predicted);
+
 	/* DONE, FAILED and LOST are final and said of a ticket as often as asked. */
 	enum device_state (*poll) (struct device_queue *queue, uint64_t ticket, struct status *status);
 	enum device_state (*wait) (struct device_queue *queue, uint64_t ticket, uint64_t usec,

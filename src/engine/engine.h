@@ -53,6 +53,7 @@
 struct connection;
 struct engine;
 struct region;
+struct runner;
 
 struct request
 {
@@ -154,6 +155,8 @@ struct entry
 	struct model_files files;
 	struct status *failure;			/* while FAILED */
 	struct latency latency;
+	struct latency_errors latency_errors;
+	uint64_t	measured;			/* batches, since it was loaded */
 
 	/* loading */
 	bool		loading;			/* the loader has a job for it */
@@ -173,6 +176,23 @@ struct entry
 	/* since the last reset: counters.h */
 	uint64_t	batches;
 	struct class_counters classes[INFER_CLASSES];
+	uint64_t	segments;			/* that batches ran in */
+	uint64_t	interrupted;		/* how often another batch ran between two of them */
+	uint64_t	segments_long;		/* longer than a slice by prediction */
+};
+
+struct turn							/* a batch on the device; of whoever set running */
+{
+	struct batch batch;
+	struct model_slice slices[BATCH_SLICES_MAX];	/* of the batch */
+	struct model_slice parts[BATCH_SLICES_MAX];		/* of a part of it, if it failed */
+	struct engine *engine;
+	struct runner *runner;
+	struct model_yield yield;
+	uint32_t	interrupted;		/* since the last segment */
+	uint64_t	predicted;			/* nsec */
+	uint64_t	began;				/* nsec: the segment */
+	uint64_t	nsec;				/* device time of the segments before */
 };
 
 struct engine
@@ -197,10 +217,9 @@ struct engine
 
 	struct batch_policy policy;
 	bool		running;			/* a batch is on the device: nobody else may enqueue */
-	struct batch batch;				/* of whoever set running, like the slices */
-	struct model_slice slices[BATCH_SLICES_MAX];
-	uint64_t	busy_nsec;			/* since the last reset, without the batch that runs */
-	uint64_t	batch_began;		/* nsec, of the batch that runs; not before the last reset */
+	struct turn turns[BATCH_DEPTH];	/* of whoever set running: a batch, and those that interrupt it */
+	uint64_t	busy_nsec;			/* since the last reset, without the segment that runs */
+	uint64_t	batch_began;		/* nsec, of the segment that runs; not before the last reset */
 	uint32_t	batches_refused;	/* atomic: of which the device took nothing, since it last did */
 	uint64_t	batch_ends;			/* predicted, nsec */
 

@@ -23,6 +23,7 @@
 #include "log.h"
 #include "process.h"
 #include "registry.h"
+#include "scheduler/predict.h"
 #include "scheduler/residency.h"
 #include "scheduler/scheduler.h"
 #include "server/region.h"
@@ -243,13 +244,13 @@ prepare_waiting(struct engine *engine, struct entry *entry)
 {
 	struct batch_request *next;
 
-	for (struct batch_request *r = entry->queue.queue.next; r != &entry->queue.queue; r = next)
+	for (struct batch_request *r = batch_waiting(&entry->queue, NULL); r != NULL; r = next)
 	{
 		struct request *request = (struct request *) r;
 		struct status status;
 		struct ring ring;
 
-		next = r->next;
+		next = batch_waiting(&entry->queue, r);
 		status_clear(&status);
 		if (request->prepared || request_prepare(request, &status))
 			continue;
@@ -271,8 +272,8 @@ finish_loaded(struct engine *engine, struct entry *entry, struct loaded *loaded)
 	entry->bytes = loaded->model->bytes;
 	entry->loaded_at = process_time();
 	entry->last_used = process_clock();
-	entry->latency = (struct latency) {0};
 	entry->queue.rows_max = loaded->model->batch_rows_max > 0 ? loaded->model->batch_rows_max : 1;
+	predict_reset(engine, entry);
 	prepare_waiting(engine, entry);
 	entry->queue.ready = true;
 	entry->askers = NULL;

@@ -4,11 +4,12 @@
  *
  * A setting "null:FAULT,FAULT,…" (or "null" for none) names faults.  FAULT is one of
  *
- *	 delay=MS			each enqueue sleeps MS milliseconds first
- *	 KIND=N				the N-th enqueue of the device (the first is 1) has the fault KIND
+ *	 delay=MS			each run of a program sleeps MS milliseconds, a part of it before each
+ *						segment
+ *	 KIND=N				the N-th run of the device (the first is 1) has the fault KIND as it begins
  *	 KIND=N+			that one and all after it
  *	 lost=N				always means lost=N+: a device that is gone stays so
- *	 KIND_on=VALUE		an enqueue has the fault KIND if any element of a float32 binding of
+ *	 KIND_on=VALUE		a run has the fault KIND if any element of a float32 binding of
  *						its rows equals VALUE: a guilty row
  *
  * and KIND one of
@@ -19,7 +20,7 @@
  *	 crash				the process gets SIGSEGV, with its default action
  *	 hang				the enqueue never returns
  *
- * Enqueues are counted over all queues of the device.  Where there is no fault, results
+ * Runs are counted over all queues of the device.  Where there is no fault, results
  * are those of the CPU device, bit for bit, and so is numerics_id.
  */
 #include "device.h"
@@ -52,7 +53,7 @@ static const char *const fault_names[FAULT_KINDS] = {
 
 struct fault
 {
-	uint64_t	at;					/* the enqueue that has it; 0: none */
+	uint64_t	at;					/* the run that has it; 0: none */
 	bool		sticky;				/* and all after it */
 	bool		on;					/* rows that hold value have it */
 	float		value;
@@ -64,7 +65,7 @@ struct null_device
 	struct device *cpu;				/* what computes */
 	struct fault faults[FAULT_KINDS];
 	uint64_t	delay_msec;
-	uint64_t	calls;				/* enqueues so far; atomic */
+	uint64_t	calls;				/* runs begun so far; atomic */
 	bool		lost;				/* atomic */
 };
 
@@ -72,6 +73,7 @@ struct null_device
 struct null_program
 {
 	struct device_program *cpu;
+	uint32_t	segments;
 	uint32_t	bindings_count;
 	int64_t		elements[];			/* of an item of each binding; 0: not to be looked at */
 };
@@ -250,6 +252,7 @@ null_compile(struct device *base, const struct device_graph *graph, struct statu
 		status_set(status, INFER_ERROR_MEMORY, "out of memory: %zu bytes wanted for a program", bytes);
 		return NULL;
 	}
+	program->segments = graph->ops_count > 0 ? graph->ops_count : 1;
 	program->bindings_count = graph->bindings_count;
 	program->cpu = cpu_device_ops.compile(null_of(base)->cpu, graph, status);
 	if (program->cpu == NULL)
@@ -327,9 +330,9 @@ rows_hold(const struct null_program *program, const struct device_batch *batch, 
 }
 
 static void
-sleep_msec(uint64_t msec)
+sleep_nsec(uint64_t nsec)
 {
-	struct timespec left = {(time_t) (msec / 1000), (long) (msec % 1000) * 1000000};
+	struct timespec left = {(time_t) (nsec / 1000000000u), (long) (nsec % 1000000000u)};
 
 	while (nanosleep(&left, &left) != 0 && errno == EINTR)
 		;
@@ -367,11 +370,18 @@ fault_happens(struct null_device *device, enum fault_kind kind, struct status *s
 			crash();
 		case FAULT_HANG:
 			for (;;)
-				sleep_msec(1000);
+				sleep_nsec(1000000000u);
 		case FAULT_KINDS:
 			break;
 	}
 	return true;
+}
+
+/* nsec: each segment's part of the delay. */
+static uint64_t
+segment_delay(const struct null_device *device, const struct null_program *program)
+{
+	return device->delay_msec * 1000000u / program->segments;
 }
 
 static uint64_t
@@ -382,11 +392,14 @@ null_enqueue(struct device_queue *base, struct device_program *base_program, uin
 	struct null_queue *queue = null_queue_of(base);
 	struct null_device *device = queue->device;
 	const struct null_program *program = null_program_of(base_program);
-	uint64_t	call = __atomic_add_fetch(&device->calls, 1, __ATOMIC_RELAXED);
+	uint32_t	end = last < program->segments ? last : program->segments;
+	uint64_t	call = 0;
 
-	if (device->delay_msec > 0)
-		sleep_msec(device->delay_msec);
-	for (int kind = 0; kind < FAULT_KINDS; kind++)
+	if (first == 0)
+		call = __atomic_add_fetch(&device->calls, 1, __ATOMIC_RELAXED);
+	if (device->delay_msec > 0 && first < end)
+		sleep_nsec(segment_delay(device, program) * (end - first));
+	for (int kind = 0; first == 0 && kind < FAULT_KINDS; kind++)
 	{
 		const struct fault *f = &device->faults[kind];
 		bool		now = f->at != 0 && (f->sticky ? call >= f->at : call == f->at);
@@ -397,6 +410,28 @@ null_enqueue(struct device_queue *base, struct device_program *base_program, uin
 			return 0;
 	}
 	return cpu_device_ops.enqueue(queue->cpu, program->cpu, first, last, batch, bindings, arena, status);
+}
+
+static uint32_t
+null_segment_end(struct device *base, const struct device_program *base_program, uint32_t first,
+				 const uint32_t items[DEVICE_LEADS], uint64_t nsec, uint64_t *predicted)
+{
+	const struct null_program *program = null_program_of(base_program);
+	uint32_t	at = first;
+
+	*predicted = 0;
+	while (at < program->segments)
+	{
+		uint64_t	one;
+
+		cpu_device_ops.segment_end(null_of(base)->cpu, program->cpu, at, items, 0, &one);
+		one += segment_delay(null_of(base), program);
+		if (at > first && *predicted + one > nsec)
+			break;
+		*predicted += one;
+		at++;
+	}
+	return at < program->segments ? at : UINT32_MAX;
 }
 
 static enum device_state
@@ -451,6 +486,7 @@ const struct device_ops null_device_ops = {
 	.queue_create = null_queue_create,
 	.queue_free = null_queue_free,
 	.enqueue = null_enqueue,
+	.segment_end = null_segment_end,
 	.poll = null_poll,
 	.wait = null_wait,
 	.cancel = null_cancel,

@@ -174,9 +174,7 @@ take_settings(const struct options *options)
 			fatal("invalid setting", &status);
 	}
 	batch_policy_init(&engine.policy);
-	engine.policy.rows_max = engine.settings.batch_rows;
-	engine.policy.delay = engine.settings.batch_delay * 1000;
-	engine.policy.requests_max = engine.settings.queue_limit;
+	scheduler_settings(&engine);
 }
 
 /*

@@ -47,11 +47,13 @@ static const struct setting settings_table[] = {
 	{"cpu_threads", UNIT_COUNT, FIELD(cpu_threads), false, 1, 0, 1024, "0", "compute threads, 0: one per usable core"},
 	{"device", UNIT_TEXT, FIELD(device), false, 0, 0, 0, "auto", "auto, cpu, or null:FAULT,... for tests"},
 	{"engine_timeout", UNIT_USEC, FIELD(engine_timeout), true, 1000, 0, USEC_MAX, "10s", "silence after which the supervisor replaces the engine"},
+	{"job_share", UNIT_COUNT, FIELD(job_share), true, 1, 0, 50, "5", "percent of device time that statements and jobs get in any case"},
 	{"log_requests", UNIT_COUNT, FIELD(log_requests), true, 1, 0, 1, "0", "1: a line of the log for each call, without its values"},
 	{"memory", UNIT_BYTES, FIELD(memory), false, MB, 0, BYTES_MAX, "0", "bytes for loaded models, 0: no bound"},
 	{"nice", UNIT_COUNT, FIELD(nice), false, 1, 0, 19, "0", "niceness of the process"},
 	{"payload_limit", UNIT_BYTES, FIELD(payload_limit), true, KB, INFER_REGION_MIN, BYTES_MAX, "1GB", "bytes of all clients' payload regions"},
-	{"queue_limit", UNIT_COUNT, FIELD(queue_limit), true, 1, 1, 1000000, "1000", "waiting requests over which interactive ones are refused"},
+	{"queue_limit", UNIT_COUNT, FIELD(queue_limit), true, 1, 1, 1000000, "1000", "interactive requests over which more are refused"},
+	{"slice", UNIT_USEC, FIELD(slice), true, 1, 0, 1000000, "0", "predicted time of a batch or segment, 0: 10ms"},
 };
 
 #define SETTINGS_COUNT (sizeof(settings_table) / sizeof(settings_table[0]))

@@ -25,6 +25,8 @@ struct settings
 	uint64_t	cache_size;			/* bytes; kept by whoever writes the cache, not by the engine */
 	uint32_t	batch_rows;
 	uint64_t	batch_delay;		/* usec */
+	uint32_t	job_share;			/* percent */
+	uint64_t	slice;				/* usec, 0: the device's own */
 	uint32_t	queue_limit;		/* requests */
 	uint64_t	payload_limit;		/* bytes of all regions together */
 	uint64_t	engine_timeout;		/* usec */

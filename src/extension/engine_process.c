@@ -60,6 +60,8 @@ static EngineSetting settings[] = {
 	{"nice", &infer_nice, NULL, false},
 	{"batch_rows", &infer_batch_rows, NULL, true},
 	{"batch_delay", &infer_batch_delay, NULL, true},	/* usec */
+	{"job_share", &infer_job_share, NULL, true},		/* percent */
+	{"slice", &infer_slice, NULL, true},	/* usec */
 	{"queue_limit", &infer_queue_limit, NULL, true},
 	{"payload_limit", &infer_payload_limit, NULL, true},	/* kB */
 	{"engine_timeout", &infer_engine_timeout, NULL, true},	/* ms */

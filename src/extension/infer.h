@@ -45,6 +45,8 @@ extern int	infer_cache_size;			/* MB */
 extern int	infer_nice;
 extern int	infer_batch_rows;			/* sighup */
 extern int	infer_batch_delay;			/* usec */
+extern int	infer_job_share;			/* percent */
+extern int	infer_slice;				/* usec, 0 the device's own */
 extern int	infer_queue_limit;			/* requests */
 extern int	infer_payload_limit;		/* kB */
 extern int	infer_engine_timeout;		/* ms */

@@ -22,6 +22,7 @@ int			infer_cache_size;
 int			infer_cpu_threads;
 char	   *infer_device;
 int			infer_engine_timeout;
+int			infer_job_share;
 bool		infer_log_requests;
 int			infer_memory;
 int			infer_nice;
@@ -29,6 +30,7 @@ int			infer_on_error;
 int			infer_payload_limit;
 int			infer_queue_limit;
 int			infer_request_class;
+int			infer_slice;
 int			infer_spin_time;
 int			infer_timeout;
 
@@ -130,6 +132,12 @@ define_scheduling_settings(void)
 							&infer_engine_timeout,
 							10000, 1000, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("infer.job_share",
+							"Sets the percentage of device time that statements and jobs get each, whatever else waits.",
+							"0 means that they run only when no call of a higher class waits.",
+							&infer_job_share,
+							5, 0, 50,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("infer.log_requests",
 							 "Writes a line to the server's log for each call, without its values.",
 							 "Who called which model version, how many rows and bytes, how long it took, how it ended.",
@@ -143,10 +151,16 @@ define_scheduling_settings(void)
 							1024 * 1024, 1024, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("infer.queue_limit",
-							"Sets the number of calls that may wait in the engine.",
-							"Single calls beyond it are refused at once; statements and jobs wait.",
+							"Sets the number of single calls that may wait in the engine.",
+							"Those beyond it are refused at once; statements and jobs are not counted, and wait.",
 							&infer_queue_limit,
 							1000, 1, 1000000,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("infer.slice",
+							"Sets the time in microseconds that a new single call may have to wait for what is running.",
+							"Batches, and segments of long ones, are predicted to be no longer; 0 means 10 milliseconds.",
+							&infer_slice,
+							0, 0, 1000000,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
@@ -162,8 +176,8 @@ define_session_settings(void)
 							 INFER_ON_ERROR_ERROR, on_error_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("infer.request_class",
-							 "Sets which calls are refused and which wait when the engine is full.",
-							 "Interactive calls (auto: single ones) are refused; statements and jobs wait.",
+							 "Sets which calls go first, and which are refused when the engine is full.",
+							 "Interactive calls (auto: single ones) go first and may be refused; then statements, then jobs.",
 							 &infer_request_class,
 							 INFER_REQUEST_AUTO, request_class_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);

@@ -140,7 +140,7 @@ put_name(Datum *values, bool *nulls, const InferModel *model)
 	values[1] = Int32GetDatum(model->version);
 }
 
-enum { STATS_COLUMNS = 20 };
+enum { STATS_COLUMNS = 23 };
 
 static void
 put_percentiles(Datum *values, bool *nulls, const uint64_t *nsec, bool none)
@@ -158,6 +158,7 @@ put_class(ReturnSetInfo *result, const EngineStats *stats, const struct infer_st
 {
 	Datum		values[STATS_COLUMNS];
 	bool		nulls[STATS_COLUMNS] = {false};
+	const struct infer_stats_model *all = &stats->models[counters->model];
 
 	put_name(values, nulls, model);
 	values[2] = CStringGetTextDatum(class_name(counters->class_));
@@ -175,6 +176,10 @@ put_class(ReturnSetInfo *result, const EngineStats *stats, const struct infer_st
 	put_percentiles(&values[15], &nulls[15], counters->compute_nsec, counters->timed == 0);
 	values[18] = share(stats, counters->compute_usec);
 	values[19] = time_datum(stats->head.since);
+	values[20] = Int64GetDatum(all->interrupted);
+	values[21] = Int64GetDatum(all->segments_long);
+	nulls[22] = all->predictions == 0;
+	values[22] = Float8GetDatum(all->predicted_error / 1000.0);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 

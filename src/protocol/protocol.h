@@ -254,6 +254,11 @@ struct infer_stats_model
 	uint64_t	queue_usec;			/* summed over rows */
 	uint64_t	compute_usec;		/* device time, summed over batches */
 	uint64_t	inline_calls;		/* run to the end on the thread that read them */
+	uint64_t	segments;			/* that batches ran in */
+	uint64_t	interrupted;		/* how often another batch ran between two segments of one */
+	uint64_t	segments_long;		/* single segments predicted to be longer than a slice */
+	uint32_t	predictions;		/* that the median is over; 0: none yet */
+	uint32_t	predicted_error;	/* per mille, median of |predicted - actual| / actual */
 };
 
 struct infer_stats_class			/* the calls of one class of a model, of those that had any */

@@ -123,7 +123,7 @@ SELECT sum(p) FROM points;
 SELECT count(*), sum(infer.predict('regression', points)) FROM points;
 
 -- what the engine counted
-SELECT model, version, class, rows >= 20, batches > 0, mean_batch_rows >= 1, errors, compute_time >= 0, queue_time >= 0, since <= now() FROM infer.stats WHERE model = 'regression';
+SELECT model, version, class, rows >= 20, batches > 0, mean_batch_rows >= 1, errors, compute_time >= 0, queue_time >= 0, since <= now(), interrupted, long_segments >= 0, coalesce(predicted_error, 0) >= 0 FROM infer.stats WHERE model = 'regression';
 SELECT queue_p50 > 0 AND queue_p50 <= queue_p95 AND queue_p95 <= queue_p99, compute_p50 > 0 AND compute_p50 <= compute_p95 AND compute_p95 <= compute_p99, busy_share BETWEEN 0 AND 1 FROM infer.stats WHERE model = 'regression';
 SET infer.request_class = 'job';
 SELECT infer.predict('regression', 1, 2, 3);

@@ -4,13 +4,20 @@
  *	  batches that must come of them.
  *
  * A step is "TIME WORD …":
- *	push R M ROWS [class=C] [deadline=T] [marked] [units=U]	request R for model M arrives
+ *	push R M ROWS [class=C] [deadline=T] [marked] [units=U] [session=S] [role=R]
+ *			request R for model M arrives
  *	form	the device is free: EXPECT is what it runs, "M R@FIRST+COUNT …", or "-", or
  *			"later T"; the batch is done at once
  *	take	the same, but the batch goes on running
  *	done	the batch that was taken last is done
+ *	segment T	a segment of that batch has taken so long
+ *	interrupt	what runs before its next one, as EXPECT of form; it is done at once
+ *	wanted	whether anybody still wants it: "yes" or "no"
  *	cancel R, expire, ready M 0|1, drain M
- * EXPECT of steps other than form and take: requests that ended by it, "R R …", or "refused".
+ * EXPECT of the others: requests that ended by it, "R R …", or "refused".
+ *
+ * A batch takes what is predicted of it: nsec_batch, and for each row of A and D nsec_row, of B
+ * 4 times and of C 10 times as much.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +43,10 @@ struct test_case
 	uint64_t	delay;
 	uint64_t	units_max;
 	struct step steps[24];
+	uint64_t	slice;
+	uint32_t	share;
+	uint64_t	nsec_batch;
+	uint64_t	nsec_row;
 };
 
 static const struct test_case cases[] = {
@@ -195,11 +206,270 @@ static const struct test_case cases[] = {
 		{"1 form", "B 3@0+1"},
 		{"1 form", "-"},
 	}},
+
+	/* classes */
+	{"a higher class goes first", 8, 100, 0, 0, {
+		{"0 push 1 A 1 class=2", ""},
+		{"1 push 2 B 1 class=1", ""},
+		{"2 push 3 C 1", ""},
+		{"3 push 4 A 1", ""},
+		{"4 form", "A 4@0+1 1@0+1"},
+		{"4 push 5 A 9 class=2", ""},
+		{"4 form", "C 3@0+1"},
+		{"4 form", "B 2@0+1"},
+		{"4 form", "A 5@0+8"},
+	}},
+	{"what is left of a batch goes to lower classes of its model, in their order", 8, 100, 0, 0, {
+		{"0 push 1 A 20 class=2", ""},
+		{"1 push 2 A 3 class=1", ""},
+		{"2 push 3 A 2", ""},
+		{"3 push 4 B 9 class=1", ""},
+		{"4 form", "A 3@0+2 2@0+3 1@0+3"},
+		{"4 form", "B 4@0+8"},
+		{"4 form", "B 4@8+1"},
+		{"4 form", "A 1@3+8"},
+	}},
+	{"bulk work does not make single calls be refused", 8, 1, 0, 0, {
+		{"0 push 1 A 100 class=2", ""},
+		{"0 push 2 A 100 class=1", ""},
+		{"0 push 3 A 1", ""},
+		{"0 push 4 A 1", "refused"},
+		{"0 form", "A 3@0+1 2@0+7"},
+		{"0 push 4 A 1", ""},
+	}},
+
+	/* slices */
+	{"a batch has no more rows than fit into a slice", 100, 100, 0, 0, {
+		{"0 push 1 A 20", ""},
+		{"0 push 2 B 3 class=1", ""},
+		{"0 form", "A 1@0+8"},
+		{"0 form", "A 1@8+8"},
+		{"0 form", "A 1@16+4"},
+		{"0 form", "B 2@0+2"},
+		{"0 form", "B 2@2+1"},
+	}, .slice = 100, .nsec_batch = 20, .nsec_row = 10},
+	{"a row that is longer than a slice runs alone", 100, 100, 0, 0, {
+		{"0 push 1 A 2", ""},
+		{"0 push 2 A 1", ""},
+		{"0 form", "A 1@0+1"},
+		{"0 form", "A 2@0+1"},
+		{"0 form", "A 1@1+1"},
+	}, .slice = 100, .nsec_row = 500},
+	{"a batch whose constant part is longer than a slice is not cut to single rows", 100, 100, 0, 0, {
+		{"0 push 1 A 20", ""},
+		{"0 form", "A 1@0+10"},
+	}, .slice = 100, .nsec_batch = 300, .nsec_row = 10},
+	{"slack is a slice's, too", 100, 100, 0, 0, {
+		{"0 push 1 A 20 class=2", ""},
+		{"0 push 2 A 1", ""},
+		{"0 form", "A 2@0+1 1@0+9"},
+	}, .slice = 100, .nsec_row = 10},
+
+	/* shares */
+	{"a lower class that waits gets its share", 10, 100, 0, 0, {
+		{"0 push 1 A 100", ""},
+		{"0 push 2 D 20 class=2", ""},
+		{"0 form", "A 1@0+10"},
+		{"0 form", "A 1@10+10"},
+		{"0 form", "A 1@20+10"},
+		{"0 form", "A 1@30+10"},
+		{"0 form", "D 2@0+2"},
+		{"0 form", "A 1@40+10"},
+		{"0 form", "A 1@50+10"},
+		{"0 form", "A 1@60+10"},
+		{"0 form", "A 1@70+10"},
+		{"0 form", "D 2@2+2"},
+	}, .slice = 100, .share = 5, .nsec_row = 10},
+	{"a class that is alone neither pays nor saves", 10, 100, 0, 0, {
+		{"0 push 2 D 8 class=2", ""},
+		{"0 form", "D 2@0+2"},
+		{"0 form", "D 2@2+2"},
+		{"0 form", "D 2@4+2"},
+		{"0 push 1 A 40", ""},
+		{"0 form", "A 1@0+10"},
+		{"0 form", "A 1@10+10"},
+		{"0 form", "D 2@6+2"},
+		{"0 form", "A 1@20+10"},
+		{"0 push 3 D 2 class=2", ""},
+		{"0 form", "A 1@30+10"},
+		{"0 form", "D 3@0+2"},
+	}, .slice = 100, .share = 10, .nsec_row = 10},
+	{"no share, no turn", 10, 100, 0, 0, {
+		{"0 push 1 A 30", ""},
+		{"0 push 2 D 2 class=2", ""},
+		{"0 form", "A 1@0+10"},
+		{"0 form", "A 1@10+10"},
+		{"0 form", "A 1@20+10"},
+		{"0 form", "D 2@0+2"},
+	}, .slice = 100, .share = 0, .nsec_row = 10},
+
+	/* fairness */
+	{"a role of many sessions gets as much as one of a single session", 1, 100, 0, 0, {
+		{"0 push 1 A 9 class=1 session=1 role=7", ""},
+		{"0 push 2 A 9 class=1 session=2 role=7", ""},
+		{"0 push 3 A 9 class=1 session=3 role=7", ""},
+		{"0 push 4 A 9 class=1 session=4 role=8", ""},
+		{"0 form", "A 1@0+1"},
+		{"0 form", "A 2@0+1"},
+		{"0 form", "A 3@0+1"},
+		{"0 form", "A 4@0+1"},
+		{"0 form", "A 4@1+1"},
+		{"0 form", "A 4@2+1"},
+		{"0 form", "A 1@1+1"},
+		{"0 form", "A 2@1+1"},
+		{"0 form", "A 3@1+1"},
+		{"0 form", "A 4@3+1"},
+		{"0 form", "A 4@4+1"},
+		{"0 form", "A 4@5+1"},
+		{"0 form", "A 1@2+1"},
+	}, .nsec_row = 10},
+	{"a newcomer goes before what a session has piled up", 1, 100, 0, 0, {
+		{"0 push 1 A 1 session=1", ""},
+		{"0 push 2 A 1 session=1", ""},
+		{"0 push 3 A 1 session=1", ""},
+		{"0 push 4 A 1 session=1", ""},
+		{"0 form", "A 1@0+1"},
+		{"0 form", "A 2@0+1"},
+		{"0 push 5 A 1 session=2", ""},
+		{"0 form", "A 5@0+1"},
+		{"0 form", "A 3@0+1"},
+		{"0 form", "A 4@0+1"},
+	}, .nsec_row = 10},
+	{"sessions get equal device time, not equal rows, whatever their models", 1, 100, 0, 0, {
+		{"0 push 1 A 20 class=2 session=1", ""},
+		{"0 push 2 B 20 class=2 session=2", ""},
+		{"0 form", "A 1@0+1"},
+		{"1 form", "B 2@0+1"},
+		{"2 form", "A 1@1+1"},
+		{"3 form", "A 1@2+1"},
+		{"4 form", "A 1@3+1"},
+		{"5 form", "B 2@1+1"},
+		{"6 form", "A 1@4+1"},
+		{"7 form", "A 1@5+1"},
+		{"8 form", "A 1@6+1"},
+		{"9 form", "A 1@7+1"},
+		{"10 form", "B 2@2+1"},
+	}, .nsec_row = 10},
+	{"who was idle has saved nothing", 1, 100, 0, 0, {
+		{"0 push 1 A 1 session=1", ""},
+		{"0 form", "A 1@0+1"},
+		{"0 push 2 A 30 session=2", ""},
+		{"0 form", "A 2@0+1"},
+		{"0 form", "A 2@1+1"},
+		{"0 form", "A 2@2+1"},
+		{"0 push 3 A 3 session=1", ""},
+		{"0 form", "A 3@0+1"},
+		{"0 form", "A 2@3+1"},
+		{"0 form", "A 3@1+1"},
+		{"0 form", "A 2@4+1"},
+		{"0 form", "A 3@2+1"},
+	}, .nsec_row = 10},
+	{"what was cancelled was not used", 1, 100, 0, 0, {
+		{"0 push 1 A 9 session=1", ""},
+		{"0 cancel 1", "1"},
+		{"0 push 2 A 1 session=2", ""},
+		{"0 push 3 A 1 session=2", ""},
+		{"0 push 4 A 1 session=1", ""},
+		{"0 form", "A 2@0+1"},
+		{"0 form", "A 4@0+1"},
+		{"0 form", "A 3@0+1"},
+	}, .nsec_row = 10},
+
+	/* segments */
+	{"between two segments interactive batches go first", 8, 100, 0, 0, {
+		{"0 push 1 C 1 class=2", ""},
+		{"0 take", "C 1@0+1"},
+		{"60 segment 60", ""},
+		{"60 interrupt", "-"},
+		{"60 push 2 A 2", ""},
+		{"60 push 3 C 1", ""},
+		{"60 push 4 A 5 class=1", ""},
+		{"60 interrupt", "A 2@0+2"},
+		{"60 interrupt", "C 3@0+1"},
+		{"60 interrupt", "-"},
+		{"100 segment 40", ""},
+		{"100 done", "1"},
+		{"100 form", "A 4@0+5"},
+	}, .slice = 60, .share = 1, .nsec_row = 10},
+	{"an interactive batch gives way once a segment, and to short ones", 8, 100, 0, 0, {
+		{"0 push 1 C 1", ""},
+		{"0 take", "C 1@0+1"},
+		{"0 push 2 A 9", ""},
+		{"0 push 3 C 1", ""},
+		{"60 segment 60", ""},
+		{"60 interrupt", "A 2@0+6"},
+		{"60 interrupt", "-"},
+		{"80 segment 20", ""},
+		{"80 interrupt", "A 2@6+3"},
+		{"90 segment 10", ""},
+		{"90 interrupt", "-"},
+		{"100 segment 10", ""},
+		{"100 done", "1"},
+		{"100 form", "C 3@0+1"},
+	}, .slice = 60, .nsec_row = 10},
+	{"a batch between two segments gets its class's share", 8, 100, 0, 0, {
+		{"0 push 1 C 1 class=2", ""},
+		{"0 take", "C 1@0+1"},
+		{"0 push 2 A 100", ""},
+		{"60 segment 60", ""},
+		{"60 interrupt", "A 2@0+6"},
+		{"60 interrupt", "A 2@6+6"},
+		{"60 interrupt", "-"},
+		{"60 segment 60", ""},
+		{"60 interrupt", "A 2@12+6"},
+		{"60 interrupt", "-"},
+	}, .slice = 60, .share = 50, .nsec_row = 10},
+	{"a marked batch is alone between its segments, too", 8, 100, 0, 0, {
+		{"0 push 1 C 1 class=2 marked", ""},
+		{"0 take", "C 1@0+1 !"},
+		{"0 push 2 A 1", ""},
+		{"60 segment 60", ""},
+		{"60 interrupt", "-"},
+		{"60 done", "1"},
+		{"60 push 3 C 1 class=2", ""},
+		{"60 form", "A 2@0+1"},
+		{"60 take", "C 3@0+1"},
+		{"60 push 4 A 1 marked", ""},
+		{"90 segment 60", ""},
+		{"90 interrupt", "-"},
+	}, .slice = 60, .nsec_row = 10},
+	{"a request is in one batch at a time, also between segments", 8, 100, 0, 0, {
+		{"0 push 1 A 9", ""},
+		{"0 take", "A 1@0+6"},
+		{"30 segment 30", ""},
+		{"30 interrupt", "-"},
+		{"30 push 2 A 2", ""},
+		{"40 segment 10", ""},
+		{"40 interrupt", "A 2@0+2"},
+		{"60 done", ""},
+		{"60 form", "A 1@6+3"},
+	}, .slice = 60, .nsec_row = 10},
+	{"a batch that nobody wants any more is given up between two segments", 8, 100, 0, 0, {
+		{"0 push 1 C 1 class=1", ""},
+		{"0 push 2 C 1 class=1 deadline=50", ""},
+		{"0 take", "C 1@0+1 2@0+1"},
+		{"10 wanted", "yes"},
+		{"20 cancel 1", ""},
+		{"30 wanted", "yes"},
+		{"60 wanted", "no"},
+		{"60 done", "1 2"},
+	}, .slice = 1000, .nsec_row = 10},
+	{"who is late is not computed, told or not", 8, 100, 0, 0, {
+		{"0 push 1 A 1 deadline=10", ""},
+		{"0 push 2 A 1", ""},
+		{"20 form", "A 2@0+1"},
+		{"20 form", "later 20"},
+		{"20 expire", "1"},
+		{"20 form", "-"},
+	}},
 };
 
 static struct batch_policy policy;
 static struct batch_model models[MODELS];
 static struct batch_request requests[REQUESTS];
+static struct batch_session sessions[REQUESTS];
+static struct batch nested;
+static uint32_t interrupted;
 static uint32_t units[REQUESTS][64];
 static struct batch batch;
 static char got[512];
@@ -243,8 +513,20 @@ push(const char *what, uint64_t now, int number, char model, uint32_t rows)
 	for (uint32_t i = 0; cost > 0 && i < rows; i++)
 		units[number][i] = (uint32_t) cost;
 	r->units = cost > 0 ? units[number] : NULL;
+	r->session = strstr(what, "session=") != NULL ? &sessions[option(what, "session=", 0)] : NULL;
+	r->role = (uint32_t) option(what, "role=", 10);
 	if (!batch_push(&policy, &models[model - 'A'], r, now))
 		say("refused");
+}
+
+static void
+say_batch(const struct batch *b)
+{
+	say("%c", (int) ('A' + (b->model - models)));
+	for (uint32_t i = 0; i < b->slices_count; i++)
+		say(" %d@%u+%u", (int) (b->slices[i].request - requests), b->slices[i].first, b->slices[i].count);
+	if (b->marked)
+		say(" !");
 }
 
 static void
@@ -256,30 +538,45 @@ form(uint64_t now)
 	enum batch_next expected = batch_peek(&policy, now, &peeked, &rows, &wake);
 	enum batch_next next = batch_form(&policy, now, &batch, &wake);
 
-	if (next != expected || (next == BATCH_NOW && (peeked != batch.model || rows < batch.rows)))
+	if ((next != expected && wake != now) || (next == BATCH_NOW && (peeked != batch.model || rows < batch.rows)))
 		say("(peek disagrees) ");
 	if (next == BATCH_NOTHING)
 		say("-");
 	else if (next == BATCH_LATER)
 		say("later %llu", (unsigned long long) wake);
-	if (next != BATCH_NOW)
-		return;
-	say("%c", (int) ('A' + (batch.model - models)));
-	for (uint32_t i = 0; i < batch.slices_count; i++)
-		say(" %d@%u+%u", (int) (batch.slices[i].request - requests), batch.slices[i].first, batch.slices[i].count);
-	if (batch.marked)
-		say(" !");
+	if (next == BATCH_NOW)
+		say_batch(&batch);
 }
 
 static void
-done(bool quiet)
+done(struct batch *b, bool segments, bool quiet)
 {
-	for (uint32_t i = 0; i < batch.slices_count; i++)
+	uint64_t	nsec = b->slices_count > 0 ? batch_nsec(b->model, b->rows) : 0;
+
+	if (b->slices_count > 0 && !segments)
+		batch_charge_segment(&policy, b, nsec, false);
+	if (b->slices_count > 0)
+		batch_charge(&policy, b, nsec);
+	for (uint32_t i = 0; i < b->slices_count; i++)
 	{
-		if (batch_done(&policy, batch.slices[i].request, batch.slices[i].count) && !quiet)
-			say_ended(batch.slices[i].request);
+		if (batch_done(&policy, b->slices[i].request, b->slices[i].count) && !quiet)
+			say_ended(b->slices[i].request);
 	}
-	batch.slices_count = 0;
+	b->slices_count = 0;
+}
+
+static void
+interrupt(uint64_t now)
+{
+	if (!batch_interrupt(&policy, now, &batch, interrupted, &nested))
+	{
+		say("-");
+		return;
+	}
+	interrupted++;
+	say_batch(&nested);
+	done(&nested, false, true);
+	batch_resume(&policy, &batch);
 }
 
 static void
@@ -291,7 +588,8 @@ step(const char *what)
 	char		model = 'A';
 	unsigned	rows = 0;
 	struct batch_request *ended;
-	struct batch	running;
+	static struct batch running;
+	static bool segments;
 
 	sscanf(what, "%llu %15s", &now, word);
 	if (strcmp(word, "push") == 0)
@@ -300,16 +598,30 @@ step(const char *what)
 		push(what, now, number, model, rows);
 	}
 	else if (strcmp(word, "take") == 0)
+	{
 		form(now);
+		segments = false;
+	}
+	else if (strcmp(word, "segment") == 0)
+	{
+		sscanf(what, "%*u %*s %u", &rows);
+		batch_charge_segment(&policy, &batch, rows, true);
+		segments = true;
+		interrupted = 0;
+	}
+	else if (strcmp(word, "interrupt") == 0)
+		interrupt(now);
+	else if (strcmp(word, "wanted") == 0)
+		say("%s", batch_wanted(&batch, now) ? "yes" : "no");
 	else if (strcmp(word, "form") == 0)
 	{
 		running = batch;		/* a batch that was taken goes on running */
 		form(now);
-		done(true);
+		done(&batch, false, true);
 		batch = running;
 	}
 	else if (strcmp(word, "done") == 0)
-		done(false);
+		done(&batch, segments, false);
 	else if (strcmp(word, "cancel") == 0)
 	{
 		sscanf(what, "%*u %*s %d", &number);
@@ -343,12 +655,17 @@ run_case(const struct test_case *c)
 	policy.rows_max = c->rows_max;
 	policy.requests_max = c->requests_max;
 	policy.delay = c->delay;
+	policy.slice = c->slice;
+	policy.share = c->share;
+	memset(sessions, 0, sizeof(sessions));
 	batch.slices_count = 0;
 	for (int m = 0; m < MODELS; m++)
 	{
 		batch_model_init(&models[m]);
 		models[m].rows_max = m == 3 ? 2 : 1000;
 		models[m].units_max = c->units_max;
+		models[m].nsec_batch = c->nsec_batch;
+		models[m].nsec_row = c->nsec_row * (m == 1 ? 4 : m == 2 ? 10 : 1);
 		models[m].ready = true;
 	}
 	for (int i = 0; c->steps[i].what != NULL; i++)
@@ -371,16 +688,21 @@ run_random(void)
 	uint64_t	pushed = 0;
 	uint64_t	computed = 0;
 	uint64_t	dropped = 0;
+	uint64_t	pending = 0;
 	uint64_t	wake;
 
 	batch_policy_init(&policy);
 	policy.rows_max = 16;
+	policy.slice = 2000;
+	policy.share = 5;
 	for (int m = 0; m < MODELS; m++)
 	{
 		batch_model_init(&models[m]);
 		models[m].rows_max = 1000;
+		models[m].nsec_row = 100 + 100 * (uint64_t) m;
 		models[m].ready = true;
 	}
+	memset(sessions, 0, sizeof(sessions));
 	memset(requests, 0, sizeof(requests));
 	for (uint64_t now = 1; now < 200000; now++)
 	{
@@ -392,6 +714,9 @@ run_random(void)
 			r->rows = 1 + rand_r(&seed) % 40;
 			r->deadline = dice == 0 ? now + 3 : 0;
 			r->marked = dice == 1;
+			r->class_ = rand_r(&seed) % BATCH_CLASSES;
+			r->session = &sessions[rand_r(&seed) % REQUESTS];
+			r->role = rand_r(&seed) % 5;
 			r->units = NULL;
 			batch_push(&policy, &models[rand_r(&seed) % MODELS], r, now);
 			pushed += r->rows;
@@ -408,6 +733,8 @@ run_random(void)
 		}
 		if (dice < 5 || batch_form(&policy, now, &batch, &wake) != BATCH_NOW)
 			continue;
+		batch_charge_segment(&policy, &batch, rand_r(&seed) % 3000, false);
+		batch_charge(&policy, &batch, rand_r(&seed) % 3000);
 		for (uint32_t i = 0; i < batch.slices_count; i++)
 		{
 			r = batch.slices[i].request;
@@ -418,7 +745,12 @@ run_random(void)
 			r->rows = 0;
 		}
 	}
-	tap_ok(computed + dropped == pushed && policy.requests == 0 && computed > 100000,
+	for (int i = 0; i < REQUESTS; i++)
+		pending += sessions[i].pending[0] + sessions[i].pending[1] + sessions[i].pending[2];
+	for (int i = 0; i < BATCH_ROLES; i++)
+		pending += policy.roles[i].sessions[0] + policy.roles[i].sessions[1] + policy.roles[i].sessions[2];
+	tap_ok(computed + dropped == pushed && policy.requests == 0 && pending == 0 &&
+		   policy.rows_class[0] + policy.rows_class[1] + policy.rows_class[2] == 0 && computed > 100000,
 		   "random arrivals: %llu rows computed, %llu dropped, %llu pushed, %u requests left",
 		   (unsigned long long) computed, (unsigned long long) dropped, (unsigned long long) pushed, policy.requests);
 }

@@ -37,10 +37,11 @@ test_settings(void)
 
 	settings_default(&s);
 	tap_ok(s.batch_rows == 256 && s.payload_limit == 1ull << 30 && s.engine_timeout == 10000000 &&
-		   s.cache_size == 10ull << 30 && strcmp(s.device, "auto") == 0, "settings have their defaults");
+		   s.job_share == 5 && s.slice == 0 && s.cache_size == 10ull << 30 && strcmp(s.device, "auto") == 0, "settings have their defaults");
 	tap_ok(set(&s, "memory=4096", false, &status) && s.memory == 4096ull << 20 &&
 		   set(&s, "payload_limit=1024", false, &status) && s.payload_limit == 1 << 20 &&
 		   set(&s, "engine_timeout=5000", false, &status) && s.engine_timeout == 5000000 &&
+		   set(&s, "slice=2500", true, &status) && s.slice == 2500 && set(&s, "job_share=20", true, &status) && s.job_share == 20 &&
 		   set(&s, "batch_delay=30", false, &status) && s.batch_delay == 30, "plain numbers are in the server's units");
 	tap_ok(set(&s, "memory=2GB", false, &status) && s.memory == 2ull << 30 &&
 		   set(&s, "batch_delay=2ms", false, &status) && s.batch_delay == 2000, "units may be written");

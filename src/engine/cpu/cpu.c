@@ -213,6 +213,7 @@ const struct device_ops cpu_device_ops = {
 	.queue_create = cpu_queue_create,
 	.queue_free = cpu_queue_free,
 	.enqueue = cpu_enqueue,
+	.segment_end = cpu_segment_end,
 	.poll = cpu_poll,
 	.wait = cpu_wait,
 	.cancel = cpu_cancel,

@@ -181,6 +181,8 @@ extern uint64_t cpu_estimate_nsec(struct device *base, const struct device_progr
 /* run.c */
 extern struct device_queue *cpu_queue_create(struct device *base, int priority, struct status *status);
 extern void cpu_queue_free(struct device_queue *queue);
+extern uint32_t cpu_segment_end(struct device *base, const struct device_program *program, uint32_t first,
+								const uint32_t items[DEVICE_LEADS], uint64_t nsec, uint64_t *predicted);
 extern uint64_t cpu_enqueue(struct device_queue *queue, struct device_program *program, uint32_t first,
 							uint32_t last, const struct device_batch *batch, void *const *bindings,
 							void *arena, struct status *status);

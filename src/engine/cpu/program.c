@@ -136,6 +136,25 @@ cpu_arena_bytes(const struct device_program *program, const uint32_t items[DEVIC
 	return bytes;
 }
 
+uint32_t
+cpu_segment_end(struct device *base, const struct device_program *program, uint32_t first,
+				const uint32_t items[DEVICE_LEADS], uint64_t nsec, uint64_t *predicted)
+{
+	double		sum = 0;
+	uint32_t	p;
+
+	for (p = first; p < program->plans_count; p++)
+	{
+		double		next = cpu_plan_nsec(&program->plans[p], items);
+
+		if (p > first && sum + next > (double) nsec)
+			break;
+		sum += next;
+	}
+	*predicted = (uint64_t) sum;
+	return p < program->plans_count ? p : UINT32_MAX;
+}
+
 uint64_t
 cpu_estimate_nsec(struct device *base, const struct device_program *program,
 				  const uint32_t items[DEVICE_LEADS])

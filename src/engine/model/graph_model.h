@@ -3,12 +3,14 @@
  *	  A graph as a model: what graph_model.c (open), graph_run.c and graph_describe.c share.
  *
  * Everything but buffers is immutable after open; buffers belong to the one thread that
- * runs the model.
+ * runs the model.  A batch between two of its segments keeps its buffers, and one that runs
+ * meanwhile has others.
  */
 #ifndef ENGINE_MODEL_GRAPH_MODEL_H
 #define ENGINE_MODEL_GRAPH_MODEL_H
 
 #include "../graph/graph.h"
+#include "../scheduler/batch.h"
 #include "model.h"
 
 struct graph_buffers				/* grown to the largest batch so far, then reused */
@@ -20,6 +22,7 @@ struct graph_buffers				/* grown to the largest batch so far, then reused */
 	const char **row_message;
 	uint8_t    *texts;				/* bytes of the batch's strings, copied from regions */
 	uint64_t	texts_space;
+	uint64_t	bytes;				/* of all */
 };
 
 struct graph_model
@@ -30,7 +33,9 @@ struct graph_model
 	struct onnx_model onnx;
 	struct graph graph;
 	uint64_t	row_bytes;			/* arena and bindings of one row */
-	struct graph_buffers buffers;
+	struct graph_buffers buffers;	/* of the batch that runs */
+	struct graph_buffers others[BATCH_DEPTH];	/* of those that it interrupts, then for those that interrupt it */
+	uint32_t	depth;				/* batches that it interrupts */
 };
 
 /* The graph of a model that is one, for benchmarks. */

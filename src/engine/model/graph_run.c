@@ -4,8 +4,8 @@
  *	  scattered into replies.
  *
  * Loop
- *	check the columns against the signature → grow the buffers → gather → enqueue and wait →
- *	errors of rows → scatter.
+ *	check the columns against the signature → grow the buffers → gather → enqueue and wait,
+ *	segments of a slice's length where others may go first → errors of rows → scatter.
  *
  * Invariants
  *	- A client may change its region at any time: each span and each byte is read once into
@@ -55,15 +55,38 @@ buffers_free_rows(struct graph_model *m)
 	b->row_error = NULL;
 	b->row_message = NULL;
 	b->rows = 0;
+	b->bytes = 0;
+}
+
+static void
+buffers_free_texts(struct graph_model *m)
+{
+	free(m->buffers.texts);
+	m->buffers.texts = NULL;
+	m->buffers.texts_space = 0;
 }
 
 void
 graph_buffers_free(struct graph_model *m)
 {
-	buffers_free_rows(m);
-	free(m->buffers.texts);
-	m->buffers.texts = NULL;
-	m->buffers.texts_space = 0;
+	for (uint32_t i = 0; i <= BATCH_DEPTH; i++)
+	{
+		buffers_free_rows(m);
+		buffers_free_texts(m);
+		if (i < BATCH_DEPTH)
+			m->buffers = m->others[i];
+	}
+	m->buffers = (struct graph_buffers) {0};
+}
+
+static void
+count_bytes(struct graph_model *m)
+{
+	uint64_t	bytes = m->graph.weights_bytes + m->memory.used + m->buffers.bytes + m->buffers.texts_space;
+
+	for (uint32_t i = 0; i < BATCH_DEPTH; i++)
+		bytes += m->others[i].bytes + m->others[i].texts_space;
+	__atomic_store_n(&m->model.bytes, bytes, __ATOMIC_RELAXED);
 }
 
 static bool
@@ -113,8 +136,8 @@ graph_buffers_grow(struct graph_model *m, uint32_t rows, struct status *status)
 						  wanted, (unsigned long long) wanted * m->row_bytes);
 	}
 	m->buffers.rows = wanted;
-	__atomic_store_n(&m->model.bytes, m->graph.weights_bytes + m->memory.used + bytes + m->buffers.texts_space,
-					 __ATOMIC_RELAXED);
+	m->buffers.bytes = bytes;
+	count_bytes(m);
 	return true;
 }
 
@@ -139,9 +162,9 @@ texts_grow(struct graph_model *m, uint64_t wanted, struct status *status)
 	if (texts == NULL)
 		return status_set(status, INFER_ERROR_MEMORY, "out of memory: the strings of a batch need %llu bytes",
 						  (unsigned long long) wanted);
-	__atomic_fetch_add(&m->model.bytes, space - m->buffers.texts_space, __ATOMIC_RELAXED);
 	m->buffers.texts = texts;
 	m->buffers.texts_space = space;
+	count_bytes(m);
 	return true;
 }
 
@@ -151,10 +174,8 @@ texts_shrink(struct graph_model *m)
 {
 	if (m->buffers.texts_space <= TEXTS_BATCH_MAX)
 		return;
-	__atomic_fetch_sub(&m->model.bytes, m->buffers.texts_space, __ATOMIC_RELAXED);
-	free(m->buffers.texts);
-	m->buffers.texts = NULL;
-	m->buffers.texts_space = 0;
+	buffers_free_texts(m);
+	count_bytes(m);
 }
 
 /* ---- checks ---- */
@@ -308,6 +329,50 @@ graph_compute(struct graph_model *m, struct device_queue *queue, uint32_t first,
 	if (state != DEVICE_DONE)
 		return status_set(status, INFER_ERROR_DEVICE, "the device failed the batch");
 	return true;
+}
+
+/* Lets others go first; what they run of this very model has other buffers. */
+static bool
+give_way(struct graph_model *m, struct model_yield *yield)
+{
+	struct graph_buffers mine = m->buffers;
+	bool		wanted;
+
+	m->buffers = m->others[m->depth];
+	m->others[m->depth++] = mine;
+	wanted = yield->between(yield);
+	mine = m->others[--m->depth];
+	m->others[m->depth] = m->buffers;
+	m->buffers = mine;
+	return wanted;
+}
+
+/* With segments of the length that others are to wait for at most, if there is a yield. */
+static bool
+compute(struct graph_model *m, struct device_queue *queue, uint32_t rows, struct status *status)
+{
+	struct model_yield *yield = m->model.yield;
+	uint32_t	items[DEVICE_LEADS] = {[DEVICE_LEAD_NONE] = 1, [DEVICE_LEAD_ROWS] = rows};
+	uint32_t	first = 0;
+	uint32_t	last = UINT32_MAX;
+	uint64_t	nsec;
+
+	for (;;)
+	{
+		if (yield != NULL)
+		{
+			last = m->device->ops->segment_end(m->device, m->graph.program, first, items,
+											   yield->segment_nsec, &nsec);
+			yield->segments_long += nsec > yield->segment_nsec;
+		}
+		if (!graph_compute(m, queue, first, last, rows, status))
+			return false;
+		if (last == UINT32_MAX)
+			return true;
+		if (!give_way(m, yield))
+			return status_set(status, INFER_ERROR_CANCELLED, "nobody waits for the batch any more");
+		first = last;
+	}
 }
 
 /* ---- rows that fail ---- */
@@ -471,7 +536,7 @@ run_batch(struct graph_model *m, struct device_queue *queue, const struct model_
 		if (!graph_compute_profiled(m, queue, slices[0].request, status))
 			return false;
 	}
-	else if (!graph_compute(m, queue, 0, UINT32_MAX, (uint32_t) rows, status))
+	else if (!compute(m, queue, (uint32_t) rows, status))
 		return false;
 	for (uint32_t i = 0; i < m->graph.outputs_count; i++)
 		check_finite(m, i, (uint32_t) rows);

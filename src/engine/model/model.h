@@ -12,7 +12,7 @@
  *
  * Locking
  *	open and close run on the loader thread (or a test's); run runs on one thread at a
- *	time per model; everything else of a model is immutable after open.  A request
+ *	time per model, and is called again from within the yield that it was given; everything else of a model is immutable after open.  A request
  *	belongs to the model from run's start to its end.
  */
 #ifndef ENGINE_MODEL_H
@@ -82,6 +82,19 @@ struct model_slice
 	uint32_t	count;
 };
 
+/*
+ * How a run that may take long lets others go first: between two segments it calls between,
+ * during which this or another model may run another batch.
+ */
+struct model_yield
+{
+	uint64_t	segment_nsec;		/* that the device predicts for a stretch without a call, if it can be cut so */
+	uint64_t	segments_long;		/* counted: single segments that are predicted to be longer */
+
+	/* false: nobody wants the results any more, the run is to fail with INFER_ERROR_CANCELLED. */
+	bool		(*between) (struct model_yield *yield);
+};
+
 struct model_cost					/* of a batch; predictions only */
 {
 	uint32_t	rows;
@@ -94,6 +107,7 @@ struct model
 	struct infer_signature signature;
 	uint64_t	bytes;				/* held now: weights, programs, arenas */
 	uint32_t	batch_rows_max;		/* the most rows of one run; the scheduler honours it */
+	struct model_yield *yield;		/* of the run that begins; NULL: it runs to its end */
 };
 
 struct model_ops

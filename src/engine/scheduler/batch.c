@@ -1,110 +1,33 @@
 /*
  * batch.c
- *	  See batch.h.
- *
- * Both rings are circular with the owner's embedded link as head, so that nothing here
- * allocates and every removal is O(1).
+ *	  What runs next: which class, which model, which rows.  See batch.h.
  */
-#include "batch.h"
+#include "policy.h"
 
 #include <stddef.h>
 
 #include "../../protocol/protocol.h"
 
-void
-batch_policy_init(struct batch_policy *policy)
+uint64_t
+batch_nsec(const struct batch_model *model, uint32_t rows)
 {
-	*policy = (struct batch_policy) {.rows_max = 1, .requests_max = UINT32_MAX};
-	policy->models.next = policy->models.prev = &policy->models;
+	return model->nsec_batch + rows * model->nsec_row;
 }
 
-void
-batch_model_init(struct batch_model *model)
-{
-	*model = (struct batch_model) {.rows_max = 1};
-	model->queue.next = model->queue.prev = &model->queue;
-}
+/* ---- bounds ---- */
 
-static void
-queue_append(struct batch_model *model, struct batch_request *request)
+/*
+ * Rows that fit into a slice by prediction.  Where the part that does not depend on rows is
+ * longer than a slice, leaving rows out does not help, and theirs may take another one.
+ */
+static uint32_t
+rows_slice(const struct batch_policy *policy, const struct batch_model *model, uint32_t rows)
 {
-	request->prev = model->queue.prev;
-	request->next = &model->queue;
-	request->prev->next = request;
-	model->queue.prev = request;
-}
+	uint64_t	left = policy->slice > model->nsec_batch ? policy->slice - model->nsec_batch : policy->slice;
 
-static void
-queue_unlink(struct batch_request *request)
-{
-	request->prev->next = request->next;
-	request->next->prev = request->prev;
-	request->next = request->prev = NULL;
-}
-
-static bool
-queue_is_empty(const struct batch_model *model)
-{
-	return model->queue.next == &model->queue;
-}
-
-static void
-model_enter(struct batch_policy *policy, struct batch_model *model, uint64_t now)
-{
-	if (model->next != NULL)
-		return;
-	model->waiting_since = now;
-	model->prev = policy->models.prev;
-	model->next = &policy->models;
-	model->prev->next = model;
-	policy->models.prev = model;
-}
-
-static void
-model_leave_if_empty(struct batch_model *model)
-{
-	if (model->next == NULL || !queue_is_empty(model))
-		return;
-	model->prev->next = model->next;
-	model->next->prev = model->prev;
-	model->next = model->prev = NULL;
-}
-
-/* Out of its queue, with the rows that no batch has taken. */
-static void
-request_remove(struct batch_request *request)
-{
-	if (request->next == NULL)
-		return;
-	queue_unlink(request);
-	request->model->rows_waiting -= request->rows - request->taken;
-	model_leave_if_empty(request->model);
-}
-
-static void
-deadline_note(struct batch_policy *policy, uint64_t deadline)
-{
-	if (deadline != 0 && (policy->deadline_next == 0 || deadline < policy->deadline_next))
-		policy->deadline_next = deadline;
-}
-
-bool
-batch_push(struct batch_policy *policy, struct batch_model *model,
-		   struct batch_request *request, uint64_t now)
-{
-	if (request->class_ == INFER_CLASS_INTERACTIVE && policy->requests >= policy->requests_max)
-		return false;
-	request->model = model;
-	request->arrived = now;
-	request->formed = 0;
-	request->taken = request->done = 0;
-	request->cancelled = request->late = false;
-	queue_append(model, request);
-	model->rows_waiting += request->rows;
-	model_enter(policy, model, now);
-	deadline_note(policy, request->deadline);
-	policy->requests++;
-	return true;
+	if (policy->slice == 0 || rows * model->nsec_row <= left)
+		return rows;
+	return (uint32_t) (left / model->nsec_row);
 }
 
 static uint32_t
@@ -112,85 +35,147 @@ rows_room(const struct batch_policy *policy, const struct batch_model *model)
 {
 	uint32_t	rows = model->rows_max < policy->rows_max ? model->rows_max : policy->rows_max;
 
+	rows = rows_slice(policy, model, rows);
 	return rows > 0 ? rows : 1;
 }
 
-/* Whether the model's next batch need not wait for more; otherwise until when it may. */
 static bool
-model_is_due(const struct batch_policy *policy, const struct batch_model *model,
+is_short(const struct batch_policy *policy, const struct batch_model *model)
+{
+	return batch_nsec(model, 1) <= policy->slice;
+}
+
+/* ---- which class and model ---- */
+
+/* Whether a class's next batch of a model need not wait for more; otherwise until when it may. */
+static bool
+model_is_due(const struct batch_policy *policy, const struct batch_model *model, uint32_t class_,
 			 uint64_t now, uint64_t *due)
 {
-	*due = model->queue.next->arrived + policy->delay;
-	return policy->delay == 0 || now >= *due || model->queue.next->marked ||
+	const struct batch_request *head = queue_head(model, class_);
+
+	*due = head->arrived + policy->delay;
+	return policy->delay == 0 || now >= *due || head->marked ||
 		model->rows_waiting >= rows_room(policy, model);
 }
 
-static enum batch_next
-choose(const struct batch_policy *policy, uint64_t now, struct batch_model **model, uint64_t *wake)
+/*
+ * The model whose first request of the class is to be served first; short_: of those whose
+ * rows fit into a slice.  wake: when one will be due.
+ */
+static struct batch_model *
+choose_model(const struct batch_policy *policy, uint32_t class_, bool short_, uint64_t now, uint64_t *wake)
 {
 	struct batch_model *best = NULL;
-	uint64_t	earliest = UINT64_MAX;
 
+	if (policy->rows_class[class_] == 0)
+		return NULL;
 	for (struct batch_model *m = policy->models.next; m != &policy->models; m = m->next)
 	{
 		uint64_t	due;
+		uint64_t	tag;
 
-		if (!m->ready)
+		if (!m->ready || m->rows_class[class_] == 0 || (short_ && !is_short(policy, m)))
 			continue;
-		if (!model_is_due(policy, m, now, &due))
+		if (!model_is_due(policy, m, class_, now, &due))
 		{
-			if (due < earliest)
-				earliest = due;
+			if (due < *wake)
+				*wake = due;
+			continue;
 		}
-		else if (best == NULL || m->waiting_since < best->waiting_since)
+		tag = queue_head(m, class_)->tag;
+		if (best == NULL || tag < queue_head(best, class_)->tag ||
+			(tag == queue_head(best, class_)->tag && m->waiting_since < best->waiting_since))
 			best = m;
 	}
-	*model = best;
-	*wake = earliest;
-	if (best != NULL)
-		return BATCH_NOW;
-	return earliest != UINT64_MAX ? BATCH_LATER : BATCH_NOTHING;
+	return best;
+}
+
+static uint32_t
+rows_next(const struct batch_policy *policy, const struct batch_model *model, uint32_t class_)
+{
+	uint32_t	room = rows_room(policy, model);
+
+	if (queue_head(model, class_)->marked)
+		return 1;
+	return model->rows_waiting < room ? (uint32_t) model->rows_waiting : room;
+}
+
+static enum batch_next
+choose(const struct batch_policy *policy, uint64_t now, struct batch_model **model, uint32_t *class_,
+	   bool *unopposed, uint64_t *wake)
+{
+	struct batch_model *best[BATCH_CLASSES];
+	uint32_t	highest = BATCH_CLASSES;
+
+	*wake = UINT64_MAX;
+	for (uint32_t c = BATCH_CLASSES; c-- > 0;)
+	{
+		best[c] = choose_model(policy, c, false, now, wake);
+		if (best[c] != NULL)
+			highest = c;
+	}
+	if (highest == BATCH_CLASSES)
+		return *wake != UINT64_MAX ? BATCH_LATER : BATCH_NOTHING;
+	*class_ = highest;
+	for (uint32_t c = BATCH_CLASSES; c-- > highest + 1;)
+	{
+		if (best[c] != NULL && share_is_owed(policy, c, batch_nsec(best[c], rows_next(policy, best[c], c))))
+		{
+			*class_ = c;
+			break;
+		}
+	}
+	*unopposed = *class_ == highest;
+	*model = best[*class_];
+	return BATCH_NOW;
 }
 
 enum batch_next
 batch_peek(struct batch_policy *policy, uint64_t now, struct batch_model **model,
 		   uint32_t *rows, uint64_t *wake)
 {
-	enum batch_next next = choose(policy, now, model, wake);
+	uint32_t	class_;
+	bool		unopposed;
+	enum batch_next next = choose(policy, now, model, &class_, &unopposed, wake);
 
 	if (next == BATCH_NOW)
-	{
-		uint32_t	room = rows_room(policy, *model);
-
-		*rows = (*model)->queue.next->marked ? 1 :
-			(*model)->rows_waiting < room ? (uint32_t) (*model)->rows_waiting : room;
-	}
+		*rows = rows_next(policy, *model, class_);
 	return next;
 }
 
+/* ---- which rows ---- */
+
+struct room							/* what is left of a batch's */
+{
+	uint32_t	rows;
+	uint64_t	units;
+	uint32_t	passed;				/* requests looked past */
+};
+
 /* How many of a request's next rows fit; the first row of an empty batch always does. */
 static uint32_t
-rows_that_fit(const struct batch_request *request, uint32_t rows_left, uint64_t *units_left, bool empty)
+rows_that_fit(const struct batch_request *request, struct room *room, bool empty)
 {
 	uint32_t	rows = request->rows - request->taken;
 	uint32_t	n;
 
-	if (rows > rows_left)
-		rows = rows_left;
-	if (*units_left == UINT64_MAX)
+	if (rows > room->rows)
+		rows = room->rows;
+	if (room->units == UINT64_MAX)
 		return rows;
 	for (n = 0; n < rows; n++)
 	{
 		uint64_t	cost = request->units != NULL ? request->units[request->taken + n] : 1;
 
-		if (cost > *units_left)
+		if (cost > room->units)
 		{
 			if (!empty || n > 0)
 				break;
-			*units_left = 0;
+			room->units = 0;
 			return 1;
 		}
-		*units_left -= cost;
+		room->units -= cost;
 	}
 	return n;
 }
@@ -202,41 +187,75 @@ take(struct batch_policy *policy, struct batch *batch, struct batch_request *req
 		.request = request, .first = request->taken, .count = rows
 	};
 	batch->rows += rows;
-	batch->model->rows_waiting -= rows;
-	request->taken += rows;
-	request->formed = policy->formed;
-	queue_unlink(request);
-	if (request->taken < request->rows)
-		queue_append(batch->model, request);
+	batch->rows_class[request->class_] += rows;
+	queue_take(policy, request, rows);
 }
 
-static void
-fill(struct batch_policy *policy, struct batch *batch)
+static bool
+is_full(const struct batch *batch, const struct room *room)
 {
-	struct batch_model *model = batch->model;
-	uint32_t	rows_left = rows_room(policy, model);
-	uint64_t	units_left = model->units_max > 0 ? model->units_max : UINT64_MAX;
-	uint32_t	passed = 0;
+	return room->rows == 0 || room->units == 0 || batch->slices_count == BATCH_SLICES_MAX ||
+		room->passed > BATCH_LOOK_PAST;
+}
+
+/* fresh: only of requests that no other batch computes rows of. */
+static void
+fill(struct batch_policy *policy, struct batch *batch, uint32_t class_, bool fresh, uint64_t now,
+	 struct room *room)
+{
+	struct batch_request *head = &batch->model->queues[class_];
 	struct batch_request *next;
 
-	for (struct batch_request *r = model->queue.next; r != &model->queue; r = next)
+	for (struct batch_request *r = head->next; r != head && !is_full(batch, room); r = next)
 	{
 		uint32_t	rows = 0;
 
 		next = r->next;
-		if (r->formed == policy->formed)
-			break;				/* went behind the others in this very batch */
-		if (!r->marked)
-			rows = rows_that_fit(r, rows_left, &units_left, batch->rows == 0);
-		if (rows == 0 && ++passed > BATCH_LOOK_PAST)
-			break;
-		if (rows == 0)
+		if (r->formed == policy->formed || (r->deadline != 0 && now >= r->deadline))
+			continue;			/* has rows in this very batch, or is about to expire */
+		if (fresh && r->done < r->taken)
 			continue;
+		if (!r->marked)
+			rows = rows_that_fit(r, room, batch->rows == 0);
+		if (rows == 0)
+		{
+			room->passed++;
+			continue;
+		}
 		take(policy, batch, r, rows);
-		rows_left -= rows;
-		if (rows_left == 0 || units_left == 0 || batch->slices_count == BATCH_SLICES_MAX)
-			break;
+		room->rows -= rows;
 	}
+}
+
+/*
+ * Takes the batch whose turn it is.  nested: in the middle of another one, whose requests are
+ * left alone; otherwise rows of other classes may have what is left of the room.
+ */
+static bool
+take_batch(struct batch_policy *policy, uint64_t now, struct batch *batch, bool nested)
+{
+	struct batch_model *model = batch->model;
+	struct batch_request *head = queue_head(model, batch->class_);
+	struct room room = {rows_room(policy, model), model->units_max > 0 ? model->units_max : UINT64_MAX, 0};
+
+	policy->formed++;
+	batch->rows = batch->slices_count = 0;
+	for (uint32_t c = 0; c < BATCH_CLASSES; c++)
+		batch->rows_class[c] = 0;
+	batch->marked = head->marked;
+	if (batch->marked)
+		take(policy, batch, head, 1);
+	else
+		fill(policy, batch, batch->class_, nested, now, &room);
+	for (uint32_t c = 0; !nested && !batch->marked && c < BATCH_CLASSES; c++)
+	{
+		room.passed = 0;
+		if (c != batch->class_)
+			fill(policy, batch, c, false, now, &room);
+	}
+	model->waiting_since = now;
+	queue_leave_if_empty(model);
+	return batch->rows > 0;
 }
 
 enum batch_next
@@ -245,89 +264,87 @@ batch_form(struct batch_policy *policy, uint64_t now, struct batch *batch, uint6
 	enum batch_next next;
 
 	batch->rows = batch->slices_count = 0;
-	next = choose(policy, now, &batch->model, wake);
-	if (next != BATCH_NOW)
+	next = choose(policy, now, &batch->model, &batch->class_, &batch->unopposed, wake);
+	if (next != BATCH_NOW || take_batch(policy, now, batch, false))
 		return next;
-	policy->formed++;
-	batch->marked = batch->model->queue.next->marked;
-	if (batch->marked)
-		take(policy, batch, batch->model->queue.next, 1);
-	else
-		fill(policy, batch);
-	batch->model->waiting_since = now;
-	model_leave_if_empty(batch->model);
-	return BATCH_NOW;
+	*wake = now;				/* all of them are late: batch_expire first */
+	return BATCH_LATER;
 }
 
-/* Ended: no row waits, none is being computed. */
+/* ---- between two segments ---- */
+
+/* Whether an interactive batch may run before a batch's next segment. */
 static bool
-end_if_idle(struct batch_policy *policy, struct batch_request *request)
+gives_way(const struct batch_policy *policy, const struct batch *running, uint32_t interrupted)
 {
-	if (request->next != NULL || request->done < request->taken)
+	if (running->marked || policy->rows_class[INFER_CLASS_INTERACTIVE] == 0)
 		return false;
-	policy->requests--;
+	if (running->rows_class[INFER_CLASS_INTERACTIVE] > 0)
+		return interrupted == 0;
+	return !share_is_owed(policy, running->class_, policy->slice);
+}
+
+bool
+batch_interrupt(struct batch_policy *policy, uint64_t now, struct batch *running,
+				uint32_t interrupted, struct batch *batch)
+{
+	bool		short_ = running->rows_class[INFER_CLASS_INTERACTIVE] > 0;
+	uint64_t	wake = UINT64_MAX;
+	struct batch_model *model;
+
+	if (!gives_way(policy, running, interrupted))
+		return false;
+	model = choose_model(policy, INFER_CLASS_INTERACTIVE, short_, now, &wake);
+	if (model == NULL || queue_head(model, INFER_CLASS_INTERACTIVE)->marked)
+		return false;
+	batch->model = model;
+	batch->class_ = INFER_CLASS_INTERACTIVE;
+	batch->unopposed = true;
+	if (!take_batch(policy, now, batch, true))
+		return false;
+	running->unopposed = false;
+	policy->suspended[running->class_]++;
 	return true;
 }
 
-bool
-batch_done(struct batch_policy *policy, struct batch_request *request, uint32_t rows)
+void
+batch_resume(struct batch_policy *policy, const struct batch *running)
 {
-	request->done += rows;
-	return end_if_idle(policy, request);
+	policy->suspended[running->class_]--;
 }
 
 bool
-batch_cancel(struct batch_policy *policy, struct batch_request *request)
+batch_wanted(const struct batch *batch, uint64_t now)
 {
-	request->cancelled = true;
-	request_remove(request);
-	return end_if_idle(policy, request);
+	bool		wanted = false;
+
+	for (uint32_t i = 0; i < batch->slices_count; i++)
+	{
+		struct batch_request *request = batch->slices[i].request;
+
+		if (request->deadline != 0 && now >= request->deadline && request->next == NULL)
+			request->late = true;
+		wanted = wanted || !(request->cancelled || request->late);
+	}
+	return wanted;
 }
 
-/* Looks at every waiting request, but only when some deadline may have passed. */
-struct batch_request *
-batch_expire(struct batch_policy *policy, uint64_t now)
+void
+batch_charge_segment(struct batch_policy *policy, const struct batch *batch, uint64_t nsec, bool more)
 {
-	uint64_t	earliest = 0;
-	struct batch_model *m_next;
-	struct batch_request *r_next;
-
-	if (policy->deadline_next == 0 || now < policy->deadline_next)
-		return NULL;
-	for (struct batch_model *m = policy->models.next; m != &policy->models; m = m_next)
-	{
-		m_next = m->next;
-		for (struct batch_request *r = m->queue.next; r != &m->queue; r = r_next)
-		{
-			r_next = r->next;
-			if (r->deadline == 0)
-				continue;
-			if (now >= r->deadline)
-			{
-				r->late = true;
-				request_remove(r);
-				if (end_if_idle(policy, r))
-					return r;
-			}
-			else if (earliest == 0 || r->deadline < earliest)
-				earliest = r->deadline;
-		}
-	}
-	policy->deadline_next = earliest;
-	return NULL;
+	policy->suspended[batch->class_] += more;
+	share_charge(policy, batch, nsec);
+	policy->suspended[batch->class_] -= more;
 }
 
-struct batch_request *
-batch_drain(struct batch_policy *policy, struct batch_model *model)
+void
+batch_charge(struct batch_policy *policy, const struct batch *batch, uint64_t nsec)
 {
-	struct batch_request *next;
-
-	for (struct batch_request *r = model->queue.next; r != &model->queue; r = next)
+	for (uint32_t i = 0; i < batch->slices_count; i++)
 	{
-		next = r->next;
-		request_remove(r);
-		if (end_if_idle(policy, r))
-			return r;
+		const struct batch_slice *slice = &batch->slices[i];
+
+		fair_charge(slice->request, slice->count,
+					slice->count == batch->rows ? nsec : nsec * slice->count / batch->rows);
 	}
-	return NULL;
 }

@@ -4,29 +4,43 @@
  *
  * Nouns
  *	request		rows of one call, in their order; embedded in the engine's own struct
- *	model		the queue of the requests that wait for one model
+ *	class		interactive, statement or job: the lower the number, the higher the class
+ *	session		who sends requests; embedded in the engine's connection
+ *	role		whom a session acts for
+ *	model		the queues of the requests that wait for one model, one for each class
  *	policy		all models with waiting rows, and the bounds
  *	batch		slices of requests of one model, computed together
  *	unit		what a row costs of a batch's room; rows are indivisible
+ *	tag			a request's place among those of its class: see fair.c
  *
  * Loop
- *	batch_push for each arrival; batch_form when the device is free; batch_done for each
- *	slice when the batch has been computed; batch_cancel and batch_expire in between.
+ *	batch_push for each arrival; batch_form when the device is free; batch_charge_segment,
+ *	batch_charge, and batch_done for each slice when the batch has been computed;
+ *	batch_cancel and batch_expire in between.  A batch of several segments: between two of
+ *	them batch_charge_segment, batch_interrupt for what is to run before the next one, each
+ *	followed by batch_resume, and batch_wanted.
  *
  * Rules
  *	- Work-conserving: if any row of a ready model waits, batch_form gives a batch, unless
  *	  a delay was asked for.
- *	- Models take turns: the one that has waited longest (since its oldest arrival, or since
- *	  it was last served) is next.
- *	- Within a model requests are served in order of arrival.  A request of which only a part
- *	  fits goes on behind those that wait now, so a large one delays a small one by at most
- *	  one batch.  A row that does not fit any more is looked past, and heads the next batch.
+ *	- A higher class goes first.  A lower one that waits earns share percent of the device
+ *	  time that others get, and goes first when it has earned its next batch (share.c).
+ *	- Within a class, roles get equal device time, and so do the sessions of a role (fair.c).
+ *	  Equals are served in order of arrival, their models in turn.
+ *	- A batch holds no more rows than are predicted to fit into a slice of time; one always.
+ *	- What room is left goes to rows of other classes of the same model, higher ones first.
+ *	- A request of which only a part fits goes on behind those that wait now.  A row that does
+ *	  not fit any more is looked past, and heads the next batch.
  *	- A row that alone exceeds the room is a batch of its own.
- *	- A marked request is computed one row at a time, with nothing beside it.
+ *	- A marked request is computed one row at a time, with nothing beside it, and neither
+ *	  interrupts nor is interrupted.
+ *	- Between segments a batch gives way to interactive ones, as long as its class is not owed
+ *	  a slice.  One with interactive rows gives way to a single one between two segments, and
+ *	  only to what is predicted to fit into a slice.
  *	- Who asks interactively is refused over queue_limit; others wait.
  *
- * This file knows no thread, no clock and no allocator: the caller gives the time and
- * holds the lock.  Classes, shares and slices of time come into batch_form alone.
+ * The policy knows no thread, no clock and no allocator: the caller gives the time and holds
+ * the lock.
  */
 #ifndef ENGINE_SCHEDULER_BATCH_H
 #define ENGINE_SCHEDULER_BATCH_H
@@ -37,13 +51,33 @@
 #define BATCH_SLICES_MAX	2048
 #define BATCH_LOOK_PAST		256		/* requests looked past in one batch */
 
+#define BATCH_CLASSES		3		/* of enum infer_class */
+#define BATCH_ROLES			512		/* accounts of roles with pending requests */
+#define BATCH_DEPTH			3		/* a batch, an interactive one between its segments, a short one between that one's */
+
 struct batch_model;
+
+struct batch_role					/* idle, without sessions: another role may have it */
+{
+	uint32_t	role;				/* oid */
+	uint32_t	sessions[BATCH_CLASSES];	/* that have pending requests of a class */
+};
+
+struct batch_session				/* zeroed: new; outlives its requests */
+{
+	struct batch_role *role;		/* of the last request; stays while any is pending */
+	uint32_t	pending[BATCH_CLASSES];	/* requests pushed and not yet ended */
+	uint64_t	used[BATCH_CLASSES];	/* the tag that its next request gets, if it is ahead of the class's */
+};
 
 struct batch_request
 {
 	struct batch_request *next;		/* in the model's queue; NULL: not in it */
 	struct batch_request *prev;
 	struct batch_model *model;
+	struct batch_session *session;	/* NULL: nobody's, served as a new one */
+	uint64_t	tag;				/* nsec of virtual time; queues are in its order */
+	uint64_t	row_nsec;			/* what was charged in advance for each row */
 	uint64_t	arrived;			/* nsec */
 	uint64_t	deadline;			/* nsec, 0 none */
 	uint64_t	formed;				/* the last batch that took rows of it */
@@ -51,6 +85,7 @@ struct batch_request
 	uint32_t	taken;				/* rows given to batches so far, from the first on */
 	uint32_t	done;				/* of those, rows whose batch has ended */
 	uint32_t	class_;				/* enum infer_class */
+	uint32_t	role;				/* oid */
 	const uint32_t *units;			/* what each row costs; NULL: 1 each */
 	bool		marked;
 	bool		cancelled;
@@ -61,23 +96,36 @@ struct batch_model
 {
 	struct batch_model *next;		/* in the policy's ring; NULL: nothing waits */
 	struct batch_model *prev;
-	struct batch_request queue;		/* the ring's own link */
-	uint64_t	rows_waiting;
+	struct batch_request queues[BATCH_CLASSES];	/* the rings' own links */
+	uint64_t	rows_waiting;		/* of all classes */
+	uint64_t	rows_class[BATCH_CLASSES];
 	uint64_t	waiting_since;		/* nsec */
 	uint64_t	units_max;			/* room of one batch; 0: no bound but rows */
 	uint32_t	rows_max;			/* rows of one batch */
 	bool		ready;				/* loaded; otherwise its requests wait */
+
+	/* predicted device time of a batch: nsec_batch + rows · nsec_row; 0 and 0: not known */
+	uint64_t	nsec_batch;
+	uint64_t	nsec_row;
 };
 
 struct batch_policy
 {
 	struct batch_model models;		/* the ring's own link */
 	uint64_t	delay;				/* nsec that a batch that is not full may wait */
+	uint64_t	slice;				/* nsec that a batch may take by prediction; 0: no bound */
 	uint64_t	deadline_next;		/* nsec: no deadline is earlier; 0: there is none */
 	uint64_t	formed;				/* batches so far */
 	uint32_t	rows_max;
 	uint32_t	requests_max;		/* queue_limit */
+	uint32_t	share;				/* percent of device time that each lower class gets if it waits */
 	uint32_t	requests;			/* pushed and not yet ended */
+	uint32_t	requests_class[BATCH_CLASSES];
+	uint64_t	rows_class[BATCH_CLASSES];	/* waiting, of ready and other models */
+	uint32_t	suspended[BATCH_CLASSES];	/* batches of the class between two segments */
+	int64_t		owed[BATCH_CLASSES];	/* nsec of device time */
+	uint64_t	now[BATCH_CLASSES];	/* virtual time: the tag served last */
+	struct batch_role roles[BATCH_ROLES];
 };
 
 struct batch_slice
@@ -90,9 +138,12 @@ struct batch_slice
 struct batch
 {
 	struct batch_model *model;
+	uint32_t	class_;				/* whose turn it is */
 	uint32_t	rows;
+	uint32_t	rows_class[BATCH_CLASSES];
 	uint32_t	slices_count;
 	bool		marked;
+	bool		unopposed;			/* nothing of a higher class waited */
 	struct batch_slice slices[BATCH_SLICES_MAX];
 };
 
@@ -107,7 +158,7 @@ extern void batch_policy_init(struct batch_policy *policy);
 extern void batch_model_init(struct batch_model *model);
 
 /*
- * A request (rows, class_, deadline, units and marked filled in by the caller) arrives.
+ * A request (rows, class_, role, session, deadline, units and marked filled in by the caller) arrives.
  * false: refused, the queue is full.
  */
 extern bool batch_push(struct batch_policy *policy, struct batch_model *model,
@@ -120,6 +171,29 @@ extern enum batch_next batch_peek(struct batch_policy *policy, uint64_t now,
 /* Takes the next batch.  With BATCH_LATER *wake says when to ask again. */
 extern enum batch_next batch_form(struct batch_policy *policy, uint64_t now,
 								  struct batch *batch, uint64_t *wake);
+
+/*
+ * Between two segments of a batch: what runs before the next one.  interrupted says how many
+ * times that was the case since the segment before. 
+ */
+extern bool batch_interrupt(struct batch_policy *policy, uint64_t now, struct batch *running,
+							uint32_t interrupted, struct batch *batch);
+
+/* What interrupted a batch has ended. */
+extern void batch_resume(struct batch_policy *policy, const struct batch *running);
+
+/* Whether anybody still wants a batch that runs; marks those whose deadline has passed. */
+extern bool batch_wanted(const struct batch *batch, uint64_t now);
+
+/*
+ * Device time that a batch took: of each segment when it ends (more: others follow), and of the
+ * whole before batch_done.
+ */
+extern void batch_charge_segment(struct batch_policy *policy, const struct batch *batch, uint64_t nsec, bool more);
+extern void batch_charge(struct batch_policy *policy, const struct batch *batch, uint64_t nsec);
+
+/* Of a batch of so many rows; 0: not known. */
+extern uint64_t batch_nsec(const struct batch_model *model, uint32_t rows);
 
 /* A slice's batch has ended.  true: so has its request, which the caller now owns. */
 extern bool batch_done(struct batch_policy *policy, struct batch_request *request, uint32_t rows);
@@ -135,6 +209,9 @@ extern bool batch_cancel(struct batch_policy *policy, struct batch_request *requ
  * being computed), or NULL.  Others are only taken out of their queue.
  */
 extern struct batch_request *batch_expire(struct batch_policy *policy, uint64_t now);
+
+/* The waiting requests of a model, one after another; NULL: the first, and after the last. */
+extern struct batch_request *batch_waiting(const struct batch_model *model, const struct batch_request *request);
 
 /* Takes any request out that is not being computed: its model has failed. */
 extern struct batch_request *batch_drain(struct batch_policy *policy, struct batch_model *model);

@@ -16,15 +16,22 @@ counters_of(const struct request *request)
 }
 
 void
-counters_batch_begins(struct engine *engine, uint64_t now)
+counters_segment_begins(struct engine *engine, uint64_t now)
 {
 	engine->batch_began = now;
 }
 
 void
-counters_batch_ends(struct engine *engine, struct entry *entry, uint64_t elapsed, uint64_t now)
+counters_segment_ends(struct engine *engine, struct entry *entry, uint64_t now)
 {
-	const struct batch *batch = &engine->batch;
+	engine->busy_nsec += now - engine->batch_began;
+	engine->batch_began = now;
+	entry->segments++;
+}
+
+void
+counters_batch_ends(struct entry *entry, const struct batch *batch, uint64_t nsec, bool computed)
+{
 	uint32_t	seen = 0;
 
 	entry->batches++;
@@ -33,15 +40,17 @@ counters_batch_ends(struct engine *engine, struct entry *entry, uint64_t elapsed
 		const struct batch_slice *slice = &batch->slices[i];
 		struct class_counters *c = &entry->classes[slice->request->class_];
 
-		c->rows += slice->count;
-		c->compute_nsec += elapsed * slice->count / batch->rows;
+		if (computed)
+			c->rows += slice->count;
+		else
+			c->cancelled += slice->count;
+		c->compute_nsec += nsec * slice->count / batch->rows;
 		if ((seen & 1u << slice->request->class_) != 0)
 			continue;
 		seen |= 1u << slice->request->class_;
 		c->batches++;
 		c->batch_rows += batch->rows;
 	}
-	engine->busy_nsec += now - engine->batch_began;
 }
 
 void
@@ -90,7 +99,8 @@ void
 counters_reset_entry(struct entry *entry)
 {
 	memset(entry->classes, 0, sizeof(entry->classes));
-	entry->batches = 0;
+	entry->batches = entry->segments = entry->interrupted = entry->segments_long = 0;
+	entry->latency_errors = (struct latency_errors) {0};
 }
 
 void

@@ -13,6 +13,7 @@
 
 #include "histogram.h"
 
+struct batch;
 struct engine;
 struct entry;
 struct request;
@@ -32,9 +33,12 @@ struct class_counters				/* of one class of one entry, since the last reset */
 	struct histogram compute;		/* and the device time of its batches */
 };
 
-/* A batch begins, has ended: engine->batch. */
-extern void counters_batch_begins(struct engine *engine, uint64_t now);
-extern void counters_batch_ends(struct engine *engine, struct entry *entry, uint64_t elapsed, uint64_t now);
+/* The device begins to work on a segment, has ended it. */
+extern void counters_segment_begins(struct engine *engine, uint64_t now);
+extern void counters_segment_ends(struct engine *engine, struct entry *entry, uint64_t now);
+
+/* A batch has ended that took nsec of device time; computed: or was given up. */
+extern void counters_batch_ends(struct entry *entry, const struct batch *batch, uint64_t nsec, bool computed);
 
 /* A slice's rows have waited; have been computed, some of them in vain. */
 extern void counters_rows_waited(struct request *request, uint32_t rows, uint64_t nsec);

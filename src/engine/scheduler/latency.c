@@ -4,7 +4,11 @@
  */
 #include "latency.h"
 
+#include <string.h>
+
 #define SAMPLES_MIN	3.0				/* weighted; below it the prior decides */
+#define OUTLIER		2.0				/* times what was predicted */
+#define OUTLIERS_MAX	4			/* so many in a row are none */
 #define UNKNOWN_NSEC_PER_ROW	1000000	/* no prior, no measurement: not a small request */
 
 void
@@ -12,11 +16,14 @@ latency_record(struct latency *latency, uint32_t rows, uint64_t nsec)
 {
 	double		x = rows;
 	double		y = (double) nsec;
-	double		mean = latency->n > 0 ? latency->y / latency->n : 0;
+	double		most = y;
 
-	/* one outlier (a first touch, a preempted thread) must not teach for long */
-	if (latency->n >= SAMPLES_MIN && rows <= 2 * latency->x / latency->n && y > 8 * mean)
-		y = 8 * mean;
+	/* not for what is plainly none: as large a batch as the others, and not much longer */
+	if ((x * latency->n < latency->x || y * latency->n > OUTLIER * latency->y) && latency_is_known(latency, rows))
+		most = OUTLIER * (double) latency_estimate(latency, rows, 0);
+	latency->outliers = y > most ? latency->outliers + 1 : 0;
+	if (y > most && latency->outliers < OUTLIERS_MAX)
+		y = most;
 	latency->n = latency->n * LATENCY_FORGET + 1;
 	latency->x = latency->x * LATENCY_FORGET + x;
 	latency->y = latency->y * LATENCY_FORGET + y;
@@ -75,4 +82,31 @@ latency_estimate(const struct latency *latency, uint32_t rows, uint64_t prior_ns
 	else
 		value = mean_y;
 	return value > 1 ? (uint64_t) value : 1;
+}
+
+void
+latency_errors_record(struct latency_errors *errors, uint64_t predicted, uint64_t actual)
+{
+	uint64_t	off = predicted > actual ? predicted - actual : actual - predicted;
+	double		relative = 1000.0 * (double) off / (double) (actual > 0 ? actual : 1);
+
+	errors->per_mille[errors->count++ % LATENCY_ERRORS] = relative < UINT16_MAX ? (uint16_t) relative : UINT16_MAX;
+}
+
+uint32_t
+latency_errors_median(const struct latency_errors *errors)
+{
+	uint16_t	sorted[LATENCY_ERRORS];
+	uint32_t	count = errors->count < LATENCY_ERRORS ? (uint32_t) errors->count : LATENCY_ERRORS;
+
+	memcpy(sorted, errors->per_mille, sizeof(sorted));
+	for (uint32_t i = 1; i < count; i++)
+		for (uint32_t j = i; j > 0 && sorted[j] < sorted[j - 1]; j--)
+		{
+			uint16_t	swap = sorted[j];
+
+			sorted[j] = sorted[j - 1];
+			sorted[j - 1] = swap;
+		}
+	return count > 0 ? sorted[count / 2] : 0;
 }

@@ -4,7 +4,8 @@
  *	  exponentially, over a prior.
  *
  * time(rows) = a + b · rows by weighted least squares while the batches seen differ in
- * size; otherwise the prior scaled by how far off it has been.
+ * size; otherwise the prior scaled by how far off it has been.  A single outlier (a first
+ * touch, a preempted thread) teaches little; several in a row are the truth.
  */
 #ifndef ENGINE_SCHEDULER_LATENCY_H
 #define ENGINE_SCHEDULER_LATENCY_H
@@ -20,7 +21,21 @@ struct latency						/* zeroed: nothing is known; guarded by the engine's lock */
 	double		y;					/* nsec */
 	double		xx;
 	double		xy;
+	uint32_t	outliers;			/* in a row */
 };
+
+#define LATENCY_ERRORS	64				/* predictions that the median is over */
+
+struct latency_errors				/* zeroed: none */
+{
+	uint64_t	count;
+	uint16_t	per_mille[LATENCY_ERRORS];	/* |predicted - actual| / actual of the last ones */
+};
+
+extern void latency_errors_record(struct latency_errors *errors, uint64_t predicted, uint64_t actual);
+
+/* Per mille; 0 if there is none. */
+extern uint32_t latency_errors_median(const struct latency_errors *errors);
 
 extern void latency_record(struct latency *latency, uint32_t rows, uint64_t nsec);
 

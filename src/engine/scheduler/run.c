@@ -107,10 +107,13 @@ fail_row(const struct model_slice *slice, const struct status *status)
 }
 
 enum run_result
-run_slices(struct engine *engine, struct entry *entry, const struct model_slice *slices,
-		   uint32_t slices_count)
+run_slices(struct turn *turn)
 {
-	static struct model_slice cut_slices[BATCH_SLICES_MAX];	/* running's, like the batch */
+	struct engine *engine = turn->engine;
+	struct entry *entry = (struct entry *) turn->batch.model;	/* its first member */
+	const struct model_slice *slices = turn->slices;
+	uint32_t	slices_count = turn->batch.slices_count;
+	struct model_slice *cut_slices = turn->parts;
 	struct part parts[PARTS_MAX];
 	uint32_t	parts_count = 0;
 	uint32_t	rows = 0;
@@ -120,6 +123,8 @@ run_slices(struct engine *engine, struct entry *entry, const struct model_slice 
 
 	if (run_once(engine, entry, slices, slices_count, &status))
 		return RUN_WHOLE;
+	if (status.error == INFER_ERROR_CANCELLED)
+		return RUN_UNWANTED;
 	for (uint32_t i = 0; i < slices_count; i++)
 		rows += slices[i].count;
 	log_status(LOG_DEBUG, "a batch failed and runs again in parts", &status);
@@ -143,6 +148,8 @@ run_slices(struct engine *engine, struct entry *entry, const struct model_slice 
 		uint32_t	count = cut(slices, slices_count, part, cut_slices);
 		bool		ran = run_once(engine, entry, cut_slices, count, &status);
 
+		if (!ran && status.error == INFER_ERROR_CANCELLED)
+			return RUN_UNWANTED;
 		if (ran || status.error != INFER_ERROR_DEVICE)
 			result = RUN_PARTS;		/* other errors are not the device's */
 		if (ran)

@@ -12,7 +12,8 @@ enum run_result
 {
 	RUN_WHOLE,						/* the batch ran at once */
 	RUN_PARTS,						/* some of it did */
-	RUN_REFUSED						/* the device took no part of it */
+	RUN_REFUSED,					/* the device took no part of it */
+	RUN_UNWANTED					/* it was given up between two segments: nobody wants it */
 };
 
 /*
@@ -21,7 +22,6 @@ enum run_result
  * failure is theirs.  A lost device ends the process: calls in flight are sent again to
  * the next one.
  */
-extern enum run_result run_slices(struct engine *engine, struct entry *entry,
-								  const struct model_slice *slices, uint32_t slices_count);
+extern enum run_result run_slices(struct turn *turn);
 
 #endif							/* ENGINE_SCHEDULER_RUN_H */

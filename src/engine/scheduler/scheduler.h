@@ -3,8 +3,8 @@
  *	  Batches onto the device: by the loop's own thread while they are small and the device
  *	  is free, otherwise by the scheduler's.
  *
- * engine->running is the right to use the device's queue, engine->batch and
- * engine->slices.  Whoever finds it false with the lock held may set it.
+ * engine->running is the right to use the device's queue and engine->turns.  Whoever finds it
+ * false with the lock held may set it.
  */
 #ifndef ENGINE_SCHEDULER_SCHEDULER_H
 #define ENGINE_SCHEDULER_SCHEDULER_H
@@ -19,6 +19,18 @@ struct runner						/* what a thread that runs batches needs of its own */
 	uint32_t	rings_count;
 	struct ring rings[RUNNER_RINGS];	/* to be sent when the lock is free */
 };
+
+/* Lock held: a ring to be sent; RUNNER_RINGS is enough for a batch's and what expires. */
+extern void runner_add(struct runner *runner, struct ring ring);
+
+/* Lock held: ends requests whose deadline has passed; leaves room for a batch's rings. */
+extern void runner_expire(struct engine *engine, struct runner *runner, uint64_t now);
+
+/* Lock not held.  After the answers: a device that answers nothing but errors ends the process. */
+extern void runner_send(struct engine *engine, struct runner *runner);
+
+/* Lock held, or before any thread: takes what the settings say. */
+extern void scheduler_settings(struct engine *engine);
 
 /* Starts the scheduler's thread. */
 extern bool scheduler_start(struct engine *engine, struct status *status);

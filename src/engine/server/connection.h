@@ -24,6 +24,7 @@ struct connection
 	bool		greeted;			/* HELLO was good */
 	uint32_t	pid;				/* as HELLO says, for display; like the next */
 	uint32_t	database;
+	struct batch_session session;	/* engine's lock */
 	struct region *regions[INFER_REGIONS_MAX];
 
 	/* loop: what was read and is not a whole frame yet */

@@ -193,6 +193,8 @@ init_request(struct region *region, const struct infer_request *head)
 		.rows = head->rows,
 		.deadline = head->deadline,
 		.class_ = head->class_,
+		.role = head->role,
+		.session = &region->connection->session,
 		/* a profile is of one row with nothing beside it */
 		.marked = (head->flags & (INFER_REQUEST_MARKED | INFER_REQUEST_PROFILE)) != 0
 	};
@@ -285,7 +287,8 @@ admit(struct engine *engine, struct request *request, const uint8_t *key, uint64
 	if (!batch_push(&engine->policy, &entry->queue, &request->batch, now))
 	{
 		status_set(status, INFER_ERROR_BUSY, "queue limit reached");
-		status_detail(status, "%u calls wait or run, infer.queue_limit allows %u.", engine->policy.requests, engine->policy.requests_max);
+		status_detail(status, "%u calls wait or run, infer.queue_limit allows %u.",
+					  engine->policy.requests_class[INFER_CLASS_INTERACTIVE], engine->policy.requests_max);
 		status_hint(status, "Try again later, or raise infer.queue_limit.");
 		return false;
 	}

@@ -186,9 +186,7 @@ control_line(struct server *server, const char *line)
 	status_clear(&status);
 	pthread_mutex_lock(&engine->lock);
 	good = settings_set(&engine->settings, line, true, &ignored, &status);
-	engine->policy.rows_max = engine->settings.batch_rows;
-	engine->policy.delay = engine->settings.batch_delay * 1000;
-	engine->policy.requests_max = engine->settings.queue_limit;
+	scheduler_settings(engine);
 	pthread_mutex_unlock(&engine->lock);
 	if (!good)
 		log_status(LOG_WARNING, "a setting was not taken", &status);

@@ -91,7 +91,12 @@ put_model(struct report *report, const struct entry *entry)
 		.bytes = entry->bytes,
 		.loaded_at = entry->loaded_at,
 		.last_used_at = entry->last_used_at,
-		.batches = entry->batches
+		.batches = entry->batches,
+		.segments = entry->segments,
+		.interrupted = entry->interrupted,
+		.segments_long = entry->segments_long,
+		.predictions = entry->latency_errors.count < LATENCY_ERRORS ? (uint32_t) entry->latency_errors.count : LATENCY_ERRORS,
+		.predicted_error = latency_errors_median(&entry->latency_errors)
 	};
 	uint64_t	queue_nsec = 0;
 	uint64_t	compute_nsec = 0;

@@ -1,0 +1,257 @@
+/*
+ * turn.c
+ *	  See turn.h.
+ *
+ * Loop
+ *	begin; run (run.c), between whose segments others may have a turn; learn; end the
+ *	requests that are complete.
+ *
+ * A batch predicted to take longer than infer.slice is cut into segments where the model can
+ * be, and gives way between them: an interactive batch runs then and there, on this thread, in
+ * the next of engine->turns.  Only the scheduler's thread does so; the loop's batches are
+ * short.
+ *
+ * Nothing here allocates: a batch's slices and rings lie in arrays made at the start.
+ */
+#include "turn.h"
+
+#include <stddef.h>
+
+#include "../process.h"
+#include "../registry.h"
+#include "../server/region.h"
+#include "predict.h"
+#include "run.h"
+
+static struct request *
+request_of(struct batch_request *batch_request)
+{
+	return (struct request *) batch_request;	/* its first member */
+}
+
+static struct entry *
+entry_of(struct batch_model *queue)
+{
+	return (struct entry *) queue;				/* its first member */
+}
+
+struct ring
+turn_finish(struct request *request)
+{
+	static const struct status late = {
+		.error = INFER_ERROR_DEADLINE,
+		.message = "the deadline passed before the model could run"
+	};
+
+	if (request->batch.cancelled)
+		return request_finish(request, INFER_ERROR_CANCELLED, NULL);
+	if (request->batch.late)
+		return request_finish(request, INFER_ERROR_DEADLINE, &late);
+	return request_finish(request, INFER_OK, NULL);
+}
+
+/* ---- beginning ---- */
+
+/* Lock held: from the policy's slices to the model's, and what the clients may see of it. */
+static void
+begin(struct turn *turn, uint64_t now)
+{
+	struct engine *engine = turn->engine;
+	struct batch *batch = &turn->batch;
+	struct entry *entry = entry_of(batch->model);
+
+	for (uint32_t i = 0; i < batch->slices_count; i++)
+	{
+		const struct batch_slice *slice = &batch->slices[i];
+		struct request *request = request_of(slice->request);
+		uint64_t	waited = now - request->batch.arrived;
+
+		turn->slices[i] = (struct model_slice) {
+			.request = &request->work, .first = slice->first, .count = slice->count
+		};
+		counters_rows_waited(request, slice->count, waited);
+		request->queue_nsec = waited;
+		request->batches++;
+		if (batch->rows > request->batch_rows)
+			request->batch_rows = batch->rows;
+		if (batch->marked)
+			infer_store_release32(&request->region->map->running_row, slice->first);
+		infer_store_release32(&request->region->map->run_state, INFER_RUN_RUNNING);
+	}
+	turn->began = now;
+	counters_segment_begins(engine, now);
+	turn->nsec = 0;
+	turn->interrupted = 0;
+	turn->predicted = predict_nsec(entry, batch->rows);
+	entry->last_used = now;
+	engine->batch_ends = now + turn->predicted;
+	infer_store_release32(&engine->page->device_busy, 1);
+	scheduler_publish(engine, now);
+}
+
+/* ---- between two segments ---- */
+
+/* Lock held: a segment has ended; more: others follow. */
+static void
+end_segment(struct turn *turn, uint64_t now, bool more)
+{
+	uint64_t	nsec = now - turn->began;
+
+	turn->nsec += nsec;
+	counters_segment_ends(turn->engine, entry_of(turn->batch.model), now);
+	batch_charge_segment(&turn->engine->policy, &turn->batch, nsec, more);
+}
+
+/* Lock held.  Runs one batch that may go first; whether there was one. */
+static bool
+let_one_pass(struct turn *turn, uint64_t now)
+{
+	struct engine *engine = turn->engine;
+	struct turn *next = turn + 1;
+
+	if (next == engine->turns + BATCH_DEPTH ||
+		!batch_interrupt(&engine->policy, now, &turn->batch, turn->interrupted, &next->batch))
+		return false;
+	entry_of(turn->batch.model)->interrupted++;
+	turn->interrupted++;
+	turn_run(engine, turn->runner, (uint32_t) (next - engine->turns), now);
+	batch_resume(&engine->policy, &turn->batch);
+	return true;
+}
+
+static bool
+between(struct model_yield *yield)
+{
+	struct turn *turn = (struct turn *) ((char *) yield - offsetof(struct turn, yield));
+	struct engine *engine = turn->engine;
+	uint64_t	now = process_clock();
+	uint64_t	left;
+	bool		wanted;
+
+	__atomic_fetch_add(&engine->page->device_beat, 1, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&engine->lock);
+	end_segment(turn, now, true);
+	turn->interrupted = 0;
+	for (;;)
+	{
+		bool		passed;
+
+		runner_expire(engine, turn->runner, now);
+		passed = let_one_pass(turn, now);
+		if (turn->runner->rings_count > 0)
+		{
+			pthread_mutex_unlock(&engine->lock);
+			runner_send(engine, turn->runner);
+			pthread_mutex_lock(&engine->lock);
+		}
+		now = process_clock();
+		if (!passed)
+			break;
+	}
+	wanted = batch_wanted(&turn->batch, now);
+	left = turn->predicted > turn->nsec ? turn->predicted - turn->nsec : 0;
+	engine->batch_ends = now + left;
+	turn->began = now;
+	counters_segment_begins(engine, now);
+	pthread_mutex_unlock(&engine->lock);
+	return wanted;
+}
+
+/* Lock held: how the model is to be cut.  The model's own clock may be off. */
+static void
+prepare_yield(struct turn *turn)
+{
+	struct entry *entry = entry_of(turn->batch.model);
+	uint64_t	slice = turn->engine->policy.slice;
+	uint64_t	prior = predict_prior(entry, turn->batch.rows);
+	double		nsec = (double) slice;
+
+	if (prior > 0 && turn->predicted > 0)
+		nsec *= (double) prior / (double) turn->predicted;
+	turn->yield = (struct model_yield) {.segment_nsec = nsec < 1e15 ? (uint64_t) nsec : UINT64_MAX, .between = between};
+}
+
+/* ---- ending ---- */
+
+static uint32_t
+count_failed(const struct batch_slice *slice, const struct request *request)
+{
+	uint32_t	failed = 0;
+
+	for (uint32_t row = slice->first; row < slice->first + slice->count; row++)
+		failed += request->work.row_status[row] != INFER_OK;
+	return failed;
+}
+
+/* Lock held: what the run teaches about model and device. */
+static void
+learn(struct turn *turn, struct entry *entry, enum run_result result)
+{
+	struct engine *engine = turn->engine;
+
+	batch_charge(&engine->policy, &turn->batch, turn->nsec);
+	if (result == RUN_WHOLE)
+		predict_learn(engine, entry, turn->batch.rows, turn->predicted, turn->nsec);
+	__atomic_store_n(&engine->batches_refused, result == RUN_REFUSED ? engine->batches_refused + 1 : 0,
+					 __ATOMIC_RELAXED);
+	counters_batch_ends(entry, &turn->batch, turn->nsec, result != RUN_UNWANTED);
+	entry->segments_long += turn->yield.segments_long;
+	if (entry->bytes != entry->model->bytes)
+	{
+		entry->bytes = entry->model->bytes;
+		registry_keep_budget(engine, entry);	/* buffers grow with the batches */
+	}
+}
+
+/* Lock held. */
+static void
+end(struct turn *turn, enum run_result result, uint64_t now)
+{
+	struct engine *engine = turn->engine;
+	struct batch *batch = &turn->batch;
+	struct entry *entry = entry_of(batch->model);
+
+	end_segment(turn, now, false);
+	learn(turn, entry, result);
+	for (uint32_t i = 0; i < batch->slices_count; i++)
+	{
+		const struct batch_slice *slice = &batch->slices[i];
+		struct request *request = request_of(slice->request);
+		uint32_t	failed = count_failed(slice, request);
+
+		request->compute_nsec += turn->nsec;
+		request->rows_failed += failed;
+		counters_rows_done(request, failed, turn->runner->inline_ && slice->count == request->batch.rows);
+		infer_store_release32(&request->region->map->run_state, INFER_RUN_QUEUED);
+		if (batch_done(&engine->policy, slice->request, slice->count))
+			runner_add(turn->runner, turn_finish(request));
+	}
+	if (turn == engine->turns)
+	{
+		engine->running = false;
+		infer_store_release32(&engine->page->device_busy, 0);
+	}
+	scheduler_publish(engine, now);
+}
+
+void
+turn_run(struct engine *engine, struct runner *runner, uint32_t depth, uint64_t now)
+{
+	struct turn *turn = &engine->turns[depth];
+	struct model *model = entry_of(turn->batch.model)->model;
+	struct model_yield *outer = model->yield;
+	enum run_result result;
+
+	turn->engine = engine;
+	turn->runner = runner;
+	begin(turn, now);
+	turn->yield.segments_long = 0;
+	if (!runner->inline_)
+		prepare_yield(turn);
+	pthread_mutex_unlock(&engine->lock);
+	model->yield = runner->inline_ ? NULL : &turn->yield;
+	result = run_slices(turn);
+	model->yield = outer;
+	pthread_mutex_lock(&engine->lock);
+	end(turn, result, process_clock());
+}
