@@ -213,7 +213,9 @@ test_graph(void)
 	expected = malloc(job->size);
 	output(job, &bytes);
 	memcpy(expected, output(job, &bytes), bytes);
+	after = counters(&c, heavy);
 	raw_submit(&bulk, job);
+	wait_segments(&c, heavy, after.segments, 1);
 	while (runs(job) && calls < CALLS)
 	{
 		fill(call, single, 1, 1, 1, 1, INFER_CLASS_INTERACTIVE);

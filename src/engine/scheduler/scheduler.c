@@ -98,8 +98,8 @@ scheduler_drain(struct engine *engine, struct entry *entry, const struct status 
 /* ---- on the loop ---- */
 
 /*
- * Lock held: whether the next batch is one for the loop: predicted to be short, of a model
- * that has run since it was loaded.  A model that hangs does so on the scheduler's thread,
+ * Lock held: whether the next batch is one for the loop: predicted to be short, and no longer
+ * than a slice, for the loop does not give way; of a model that has run since it was loaded.  A model that hangs does so on the scheduler's thread,
  * and the loop goes on serving.
  */
 static bool
@@ -108,13 +108,14 @@ is_small(struct engine *engine, uint64_t now, enum batch_next *next)
 	struct batch_model *queue;
 	uint32_t	rows;
 	uint64_t	wake;
+	uint64_t	most = engine->policy.slice < ENGINE_INLINE_NSEC ? engine->policy.slice : ENGINE_INLINE_NSEC;
 
 	*next = BATCH_NOTHING;
 	if (engine->running || engine->policy.requests == 0)
 		return false;
 	*next = batch_peek(&engine->policy, now, &queue, &rows, &wake);
 	return *next == BATCH_NOW && latency_has_run(&entry_of(queue)->latency) &&
-		predict_nsec(entry_of(queue), rows) < ENGINE_INLINE_NSEC;
+		predict_nsec(entry_of(queue), rows) < most;
 }
 
 bool
