@@ -99,8 +99,8 @@ scheduler_drain(struct engine *engine, struct entry *entry, const struct status 
 
 /*
  * Lock held: whether the next batch is one for the loop: predicted to be short, and no longer
- * than a slice, for the loop does not give way; of a model that has run since it was loaded.  A model that hangs does so on the scheduler's thread,
- * and the loop goes on serving.
+ * than a slice, for the loop does not give way; of a model that has run since it was loaded.
+ * A model that hangs does so on the scheduler's thread, and the loop goes on serving.
  */
 static bool
 is_small(struct engine *engine, uint64_t now, enum batch_next *next)
