@@ -8,12 +8,18 @@ my $top = "$FindBin::RealBin/../..";
 
 sub slurp { my ($file) = @_; open my $f, '<', $file or die "$file: $!"; local $/; return <$f>; }
 
-my %claimed;
+# An operator's first operator set is told where it is later than the first that we read: 6 of the main domain, 1 of
+# ai.onnx.ml.
+my (%claimed, %first);
 for my $file (glob "$top/src/engine/graph/ops/*.c")
 {
 	my $text = slurp($file);
 
-	$claimed{$1} = $2 while $text =~ /\{(?:"[^"]*"|ONNX_DOMAIN_ML)\s*,\s*"(\w+)"\s*,\s*(\d+)\s*,\s*\d+/g;
+	while ($text =~ /\{("[^"]*"|ONNX_DOMAIN_ML)\s*,\s*"(\w+)"\s*,\s*(\d+)\s*,\s*\d+/g)
+	{
+		$claimed{$2} = $3;
+		$first{$2} = $1 eq 'ONNX_DOMAIN_ML' ? 1 : 6;
+	}
 }
 
 my ($section) = slurp("$top/docs/models.md") =~ /\| family \| operators \|\n(.*?)\n\n/s;
@@ -28,7 +34,7 @@ for my $row (split /\n/, $section)
 cmp_ok(scalar(keys %claimed), '>', 50, 'the tables were found');
 is(join(' ', grep { !exists $listed{$_} } sort keys %claimed), '', 'every operator is listed');
 is(join(' ', grep { !exists $claimed{$_} } sort keys %listed), '', 'and nothing else');
-is(join(' ', grep { exists $listed{$_} && $listed{$_} != ($claimed{$_} > 6 ? $claimed{$_} : 0) } sort keys %claimed), '',
+is(join(' ', grep { exists $listed{$_} && $listed{$_} != ($claimed{$_} > $first{$_} ? $claimed{$_} : 0) } sort keys %claimed), '',
 	'with its first operator set');
 
 done_testing();
