@@ -1,0 +1,124 @@
+/*
+ * verbs.h
+ *	  The verbs (infer, predict, classify …): one at a time, as SQL calls them, and many rows
+ *	  together, as the batch scan does.
+ *
+ * Nouns
+ *	verb		a SQL function that asks a model: which C symbol it is, and what may be done with it
+ *	site		one call in a plan: the models that its names meant, the bindings of its arguments,
+ *				results that it remembers; lives as long as the plan runs
+ *	rows		calls of one site that are sent together
+ *	ticket		one of them
+ *
+ * Loop
+ *	infer_site_make, then for each batch: infer_rows_begin → infer_rows_add for each row →
+ *	infer_rows_submit → infer_rows_wait → infer_rows_result for each ticket → infer_rows_end.
+ *	Several rows of one site may be in flight.
+ *
+ * Invariants
+ *	- What is wrong with one row (its values, its result, its share of a failed request) is kept
+ *	  under its ticket and raised by infer_rows_raise only; what is wrong with the statement (the
+ *	  name, the privilege, the types) is raised at once by infer_rows_add.
+ *	- A ticket's result is what the verb by itself gives, bit by bit, NULL and errors included.
+ *	- Inputs are copied when they are added; nothing that the caller passed is kept.
+ *	- Ended by infer_rows_end, by the reset of the context that they were begun in, or by an
+ *	  error: what is in flight is cancelled.
+ */
+#ifndef INFER_VERBS_H
+#define INFER_VERBS_H
+
+#include "postgres.h"
+
+#include "nodes/primnodes.h"
+
+#include "values.h"
+
+typedef struct InferVerbDef
+{
+	const char *source;				/* prosrc: the C symbol */
+	InferVerb	verb;
+	bool		quiet;				/* errors of the row are NULL, as infer.try says */
+	bool		hoist;				/* may be computed in batches */
+	bool		deduplicate;		/* equal inputs give equal results within a statement */
+	int			inputs_first;		/* number of the first input argument */
+} InferVerbDef;
+
+/* NULL: not a verb. */
+extern const InferVerbDef *infer_verb_by_source(const char *source);
+
+typedef struct InferSite InferSite;
+typedef struct InferRows InferRows;
+
+typedef struct InferSiteCounters	/* since infer_site_make */
+{
+	int64		calls;				/* rows added whose answer was not NULL by itself */
+	int64		reused;				/* of those, answered by an equal one */
+	int64		batches;			/* requests sent */
+	uint64		queue_nsec;			/* that rows waited in the engine: the longest of each request */
+	uint64		device_nsec;
+	char		device[16];			/* "" before the first result */
+} InferSiteCounters;
+
+/*
+ * call: for the types of its arguments and whether it is VARIADIC; it must outlive the site.
+ * A row argument of a named type may come as its columns: with RowExpr arguments, pass to
+ * infer_rows_add, at the argument's place, nothing (a NULL Datum) and the columns through
+ * infer_rows_add's row; see infer_site_row_columns.
+ */
+extern InferSite *infer_site_make(const InferVerbDef *def, const FuncExpr *call, MemoryContext context);
+
+/*
+ * If the only input is a RowExpr of a named composite type: its number among call's
+ * arguments, else -1.  Its columns' values are then passed one by one, without ever
+ * forming the row.
+ */
+extern int	infer_site_row_argument(const InferSite *site);
+
+/*
+ * Which columns of that row (from 0) the models of the site need; NULL while no model has been
+ * resolved: all of them.  Resolves the model if its name is a constant.
+ */
+extern const Bitmapset *infer_site_row_columns(InferSite *site, bool *known);
+
+extern void infer_site_counters(const InferSite *site, InferSiteCounters *counters);
+
+/* How many rows a request of this site should have: the engine's bound, where it is known, at most rows_max. */
+extern int	infer_site_batch_rows(const InferSite *site, int rows_max);
+
+/*
+ * In the current memory context.  At most capacity rows.  class_: enum infer_class.  alone: one
+ * call as the verb by itself makes it, nothing remembered.
+ */
+extern InferRows *infer_rows_begin(InferSite *site, int capacity, uint32 class_, bool alone);
+
+#define INFER_TICKET_NULL	(-1)	/* the answer is NULL */
+#define INFER_TICKET_LATER	(-2)	/* not added: end these rows, and add it first to the next ones */
+
+/*
+ * values, nulls: the call's arguments; row_values, row_nulls: the columns of the row argument, if
+ * infer_site_row_argument is not -1 (only those of infer_site_row_columns need be there).
+ * Returns a ticket.
+ */
+extern int	infer_rows_add(InferRows *rows, const Datum *values, const bool *nulls,
+						   const Datum *row_values, const bool *row_nulls);
+
+/* Tickets that the engine must compute: without those that are NULL or equal to others. */
+extern int	infer_rows_pending(const InferRows *rows);
+
+extern void infer_rows_submit(InferRows *rows);
+
+/* Sleeps until all have ended; raises only what ends the statement (cancel). */
+extern void infer_rows_wait(InferRows *rows);
+
+/*
+ * false: this ticket has failed.  By reference results are made in the current memory context,
+ * and stay valid as long as that.  A ticket may be asked several times.
+ */
+extern bool infer_rows_result(InferRows *rows, int ticket, Datum *value, bool *null);
+
+/* Raises the error of a ticket that has failed. */
+pg_noreturn extern void infer_rows_raise(InferRows *rows, int ticket);
+
+extern void infer_rows_end(InferRows *rows);
+
+#endif							/* INFER_VERBS_H */
