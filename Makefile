@@ -37,7 +37,7 @@ PG_MAJOR := $(MAJORVERSION)
 # ---- the extension: loaded into PostgreSQL, links libc and libm only ----
 
 EXT_BUILD = $(BUILD)/pg$(PG_MAJOR)
-EXT_SOURCES = $(wildcard src/extension/*.c src/extension/*/*.c) src/protocol/protocol.c
+EXT_SOURCES = $(wildcard src/extension/*.c src/extension/*/*.c src/extension/*/*/*.c) src/protocol/protocol.c
 EXT_OBJECTS = $(EXT_SOURCES:src/%.c=$(EXT_BUILD)/%.o)
 EXT_MODULE = $(EXT_BUILD)/infer.so
 

@@ -9,9 +9,12 @@
  *	ask			a frame that is answered by a frame with the same request number
  *
  * Files
- *	connection.c	the socket: connect, frames in and out, the one place that sleeps
+ *	connection/		the socket: connect, frames in and out, the one place that sleeps
  *	region.c		memfds and slots
- *	call.c			filling, sending, waiting, reading: client.h's calls
+ *	call.c			a call's begin, its inputs, its end
+ *	exchange.c		sending it, waiting, acting on the reply
+ *	reply.c			reading the reply
+ *	spin.c			watching for it instead of sleeping
  *	recover.c		what an engine's death means to a call
  *	guilty.c		which models are disabled, in shared memory
  *	ask.c			load, unload, stats
@@ -19,7 +22,7 @@
  *
  * Invariants
  *	- Any sleep may be left by longjmp.  What must not be left half done is either undone
- *	  by a reset callback or noticed at the next use (connection.sending).
+ *	  by a reset callback or noticed at the next use (sending, of connection/send.c).
  *	- Reset callbacks only post frames and change flags: they never sleep, raise or allocate.
  */
 #ifndef INFER_CLIENT_INTERNAL_H
@@ -29,7 +32,7 @@
 
 #include "../client.h"
 
-/* ---- connection.c ---- */
+/* ---- connection/ ---- */
 
 enum SleepEnd { SLEEP_WOKEN, SLEEP_LOST, SLEEP_LATE };
 
@@ -129,12 +132,12 @@ region_is_done(const Region *region)
 	return infer_load_acquire64(&region->head->done_seq) >= region->seq;
 }
 
-/* Told by connection.c. */
+/* Told by connection/. */
 extern void region_on_ready(uint32 slot, uint64 request);
 extern bool region_on_error(uint64 request, const struct infer_error_text *err);
 extern void region_on_close(bool by_us);
 
-/* ---- call.c, recover.c ---- */
+/* ---- call.c ---- */
 
 #define ROW_KILLED PG_UINT32_MAX
 
@@ -164,6 +167,55 @@ struct InferCall
 	struct infer_reply reply;		/* copied out and checked */
 	struct infer_column *results;	/* per output, likewise */
 };
+
+static inline uint64
+align_up(uint64 value, uint64 alignment)
+{
+	return (value + alignment - 1) & ~(alignment - 1);
+}
+
+/* Where the inputs end and the reply begins, an offset in the region. */
+static inline uint64
+call_reply_begin(const InferCall *call)
+{
+	return align_up(call->used, 64);
+}
+
+static inline char *
+call_address(const InferCall *call, uint64 offset)
+{
+	return (char *) call->region->head + offset;
+}
+
+/* What a reply will take, most likely; the engine says so if it takes more. */
+extern uint64 call_reply_bytes(const InferCall *call);
+
+/* Let go of the region, and cancel what is in flight; from a reset callback too. */
+extern void call_give_up(InferCall *call);
+
+/* ---- reply.c ---- */
+
+/* Check a successful reply, and copy its columns.  False: call->error. */
+extern bool reply_read(InferCall *call);
+
+/* An encoded error at an offset from the reply's begin; its class alone if there is none. */
+extern void reply_error(const InferCall *call, uint64 offset, uint32 error, struct infer_error_text *err);
+
+/* The call's error is that of a malformed reply; returns false. */
+extern bool reply_malformed(InferCall *call, const char *what);
+
+/* ---- spin.c ---- */
+
+/* How long to watch for the result, in nsec; awake: the engine need not be woken. */
+extern uint64 spin_nsec(const InferCall *call, bool awake);
+
+/* Watch for the result for call->spin, without a system call; whether it came. */
+extern bool spin_for_result(const InferCall *call);
+
+/* The engine took so long for a call of this key. */
+extern void spin_learn_time(const uint8 *key, uint64 nsec);
+
+/* ---- recover.c ---- */
 
 /*
  * The connection of a call in flight has gone: decide how it is sent again.  May find a
