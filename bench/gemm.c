@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/cpu/kernels.h"
+#include "engine/cpu/kernels/kernels.h"
 #include "engine/device.h"
 #include "engine/status.h"
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/cpu/kernels.h"
+#include "engine/cpu/kernels/kernels.h"
 
 #define TRIES			10
 #define READ_BYTES		((size_t) 512 << 20)

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "engine/cpu/kernels.h"
+#include "engine/cpu/kernels/kernels.h"
 #include "harness.h"
 #include "tap.h"
 

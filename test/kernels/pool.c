@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/cpu/pool.h"
+#include "engine/cpu/pool/pool.h"
 #include "engine/status.h"
 #include "tap.h"
 

@@ -9,7 +9,7 @@
  */
 #include <math.h>
 
-#include "engine/cpu/kernels.h"
+#include "engine/cpu/kernels/kernels.h"
 #include "harness.h"
 #include "tap.h"
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "../../protocol/protocol.h"
-#include "pool.h"
+#include "pool/pool.h"
 
 /* Reading a weight with one thread: between the last cache's 0.009 and memory's 0.025. */
 #define NSEC_BYTE		0.015

@@ -27,7 +27,7 @@
 
 #include "../device.h"
 #include "../status.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 struct pool;
 
@@ -194,7 +194,7 @@ extern uint64_t cpu_elapsed_nsec(struct device_queue *queue, uint64_t ticket);
 
 /* ---- plans ---- */
 
-/* plan.c: checks an op and makes its plan.  false: not supported, and why in status. */
+/* plan/plan.c: checks an op and makes its plan.  false: not supported, and why in status. */
 extern bool cpu_plan_make(struct cpu_plan *plan, const struct cpu_device *device,
 						  const struct device_op *op, const struct device_tensor *tensors,
 						  struct device_weight *const *weights, struct cpu_place *places,
@@ -240,64 +240,5 @@ cpu_scratch(const struct cpu_run *run, int thread)
 /* Marks the row of an item as failed; item 0 of lead NONE is everybody's. */
 extern void cpu_row_error(const struct cpu_run *run, uint8_t lead, uint64_t item,
 						  const char *message);
-
-/* elementwise.c */
-extern void cpu_loops_join(struct cpu_loops *loops, int axes, const int64_t *sizes,
-						   int64_t (*steps)[CPU_LOOPS_MAX], int count);
-extern bool cpu_loops_make(struct cpu_loops *loops, const struct device_tensor *output,
-						   const struct device_tensor *const *operands, int count);
-extern void cpu_run_unary(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-extern void cpu_run_binary(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-extern void cpu_run_where(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-
-/* integer.c: one run of the innermost loop; bad: the index of an element that has no value, or -1 */
-extern bool cpu_integer_unary_supports(uint8_t type, uint16_t fn);
-extern bool cpu_integer_binary_supports(uint8_t type, uint16_t fn);
-extern void cpu_integer_unary(uint8_t type, uint16_t fn, const double f[2], const void *x, void *y,
-							  int64_t n);
-extern void cpu_integer_binary(uint8_t type, uint16_t fn, const void *a, int64_t a_step,
-							   const void *b, int64_t b_step, void *y, int64_t n,
-							   void (*bad) (void *context, int64_t index), void *context);
-extern void cpu_integer_reduce(uint8_t type, uint16_t fn, const void *x, int64_t n, void *state);
-extern void cpu_integer_reduce_start(uint8_t type, uint16_t fn, void *state);
-extern void cpu_integer_reduce_finish(uint8_t type, uint16_t fn, int64_t n, const void *state, void *y);
-
-/* convert.c */
-extern bool cpu_cast_supports(uint8_t from, uint8_t to);
-extern void cpu_run_cast(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-extern void cpu_run_lookup(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-#define CPU_CAST_TEXT_BYTES	32		/* the longest text of a number */
-
-/* layout.c */
-extern void cpu_run_copy(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-extern void cpu_run_concat(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-extern void cpu_run_gather(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-
-/* rowwise.c */
-extern void cpu_run_reduce(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-extern void cpu_run_softmax(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-extern void cpu_run_arg(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-extern void cpu_run_normalize(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-
-/* vectors.c */
-extern void cpu_run_cumsum(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-extern void cpu_run_topk(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-extern void cpu_run_distance(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-extern void cpu_run_couple(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-#define CPU_COUPLE_MAX		1024	/* classes: bounds a thread's scratch */
-
-/* scatter.c */
-extern void cpu_run_offset(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-extern void cpu_run_scatter(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-
-/* trees.c */
-#define CPU_TREES_STEP_NSEC	0.5		/* predicted, of one row's step from a node to the next */
-extern uint64_t cpu_trees_scratch(const struct device_trees *trees);
-extern void cpu_run_trees(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-
-/* gemm.c */
-extern uint64_t cpu_gemm_units(const struct cpu_plan *plan, uint64_t items);
-extern void cpu_run_gemm(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-extern void cpu_run_matmul(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
 
 #endif							/* ENGINE_CPU_H */

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 
 #include "../../protocol/protocol.h"
-#include "pool.h"
+#include "ops/ops.h"
+#include "pool/pool.h"
 
 uint32_t
 cpu_supports(struct device *base, const struct device_op *op, const struct device_tensor *tensors)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "../../protocol/protocol.h"
-#include "pool.h"
+#include "pool/pool.h"
 
 #define ELAPSED_KEPT	64			/* a power of two */
 

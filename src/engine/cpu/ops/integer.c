@@ -5,7 +5,7 @@
  * Integers wrap around, as NumPy's do.  What has no value (a division by zero, zero to a
  * negative power) is reported and gives 0.
  */
-#include "cpu.h"
+#include "ops.h"
 
 #include <math.h>
 

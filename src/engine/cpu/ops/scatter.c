@@ -2,7 +2,7 @@
  * scatter.c
  *	  OFFSET and SCATTER: places that indices name, and elements that go there.
  */
-#include "cpu.h"
+#include "ops.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * its operands are collapsed at compile as far as their steps allow, the axis of the items
  * included, so that the usual cases are one run of the innermost loop.
  */
-#include "cpu.h"
+#include "ops.h"
 
 #include <string.h>
 

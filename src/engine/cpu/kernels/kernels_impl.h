@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../device.h"
+#include "../../device.h"
 #include "kernels.h"
 
 #define INLINE	static inline __attribute__((always_inline, unused))

@@ -2,7 +2,7 @@
  * layout.c
  *	  COPY, CONCAT and GATHER: elements move, none is computed.
  */
-#include "cpu.h"
+#include "ops.h"
 
 #include <string.h>
 

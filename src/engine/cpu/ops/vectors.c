@@ -5,7 +5,7 @@
  * A unit is one such vector (DISTANCE: one element of the output).  None depends on an
  * instruction set but DISTANCE, which is a difference and a reduction of kernels.h.
  */
-#include "cpu.h"
+#include "ops.h"
 
 #include <math.h>
 #include <string.h>

@@ -19,7 +19,7 @@
  *	- A step has no branch that depends on data.  A deep tree's walk ends early when all
  *	  lanes are at leaves, which changes nothing: a leaf is its own child.
  */
-#include "cpu.h"
+#include "ops.h"
 
 #include <math.h>
 #include <string.h>

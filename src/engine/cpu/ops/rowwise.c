@@ -6,7 +6,7 @@
  * in pieces (REDUCE) or as a whole in the thread's scratch (SOFTMAX); what is computed
  * with them is the same.
  */
-#include "cpu.h"
+#include "ops.h"
 
 #include <math.h>
 #include <string.h>

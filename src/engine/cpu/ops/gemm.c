@@ -5,7 +5,7 @@
  * A unit of GEMM is a block of rows times BLOCK_PANELS panels of a packed weight (see
  * weight.c); of MATMUL one matrix product.
  */
-#include "cpu.h"
+#include "ops.h"
 
 #include <string.h>
 

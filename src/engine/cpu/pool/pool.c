@@ -23,9 +23,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../../protocol/protocol.h"
-#include "../status.h"
-#include "cpu.h"
+#include "../../../protocol/protocol.h"
+#include "../../status.h"
+#include "../cpu.h"
 
 #define SPIN_NSEC		50000
 #define SPIN_PAUSES		64			/* between two looks at the clock */

@@ -5,7 +5,7 @@
  * A unit is one element of the output.  Texts that a cast makes lie in the arena behind
  * the planned tensors, CPU_CAST_TEXT_BYTES per element.
  */
-#include "cpu.h"
+#include "ops.h"
 
 #include <math.h>
 #include <stdio.h>
