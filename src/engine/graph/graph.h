@@ -295,7 +295,7 @@ extern bool graph_role_scores(struct graph *graph, int32_t value, uint8_t label_
 /* [-rank, rank) → [0, rank); out of range is malformed, and false. */
 extern bool graph_axis(struct graph *graph, const struct onnx_node *node, int64_t axis, int rank, int *out);
 
-/* ---- for operators: ops (emit.c) ---- */
+/* ---- for operators: ops (emit/) ---- */
 
 /*
  * Each gives the new value, computed at once if all inputs are constant.  Types of the
