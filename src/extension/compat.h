@@ -43,11 +43,20 @@ extern int	no_such_variable
 #define infer_wrapper_aclcheck(oid, role, mode) object_aclcheck(ForeignDataWrapperRelationId, oid, role, mode)
 #define infer_server_ownercheck(oid, role) object_ownercheck(ForeignServerRelationId, oid, role)
 #define infer_database_ownercheck(oid, role) object_ownercheck(DatabaseRelationId, oid, role)
+#define infer_function_aclcheck(oid, role, mode) object_aclcheck(ProcedureRelationId, oid, role, mode)
 #else
 #define infer_server_aclcheck(oid, role, mode) pg_foreign_server_aclcheck(oid, role, mode)
 #define infer_wrapper_aclcheck(oid, role, mode) pg_foreign_data_wrapper_aclcheck(oid, role, mode)
 #define infer_server_ownercheck(oid, role) pg_foreign_server_ownercheck(oid, role)
 #define infer_database_ownercheck(oid, role) pg_database_ownercheck(oid, role)
+#define infer_function_aclcheck(oid, role, mode) pg_proc_aclcheck(oid, role, mode)
+#endif
+
+/* 17: internal subtransactions may be begun in parallel mode (0075d78947e) */
+#if PG_VERSION_NUM >= 170000
+#define infer_can_subtransact() true
+#else
+#define infer_can_subtransact() (!IsInParallelMode())
 #endif
 
 /*

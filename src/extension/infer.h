@@ -51,6 +51,8 @@ extern int	infer_queue_limit;			/* requests */
 extern int	infer_payload_limit;		/* kB */
 extern int	infer_engine_timeout;		/* ms */
 extern bool infer_log_requests;
+extern bool infer_batching;				/* userset */
+extern int	infer_statement_batch_rows;	/* userset */
 extern int	infer_timeout;				/* userset, ms, 0 none */
 extern int	infer_spin_time;			/* userset, usec */
 extern int	infer_on_error;				/* userset */

@@ -15,9 +15,11 @@
 #include "compat.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
+#include "utils/plancache.h"
 
 int			infer_batch_delay;
 int			infer_batch_rows;
+bool		infer_batching = true;
 int			infer_cache_size;
 int			infer_cpu_threads;
 char	   *infer_device;
@@ -32,6 +34,7 @@ int			infer_queue_limit;
 int			infer_request_class;
 int			infer_slice;
 int			infer_spin_time;
+int			infer_statement_batch_rows;
 int			infer_timeout;
 
 static const struct config_enum_entry on_error_options[] = {
@@ -166,9 +169,23 @@ define_scheduling_settings(void)
 
 /* ---- of the session ---- */
 
+/* Plans were made for the other value. */
+static void
+assign_batching(bool newval, void *extra)
+{
+	if (newval != infer_batching)
+		ResetPlanCache();
+}
+
 static void
 define_session_settings(void)
 {
+	DefineCustomBoolVariable("infer.batching",
+							 "Computes the calls of a statement in batches of rows.",
+							 "Off: row by row, with the same results.",
+							 &infer_batching,
+							 true,
+							 PGC_USERSET, 0, NULL, assign_batching, NULL);
 	DefineCustomEnumVariable("infer.on_error",
 							 "Sets what a call gives that fails for its row or for want of the engine.",
 							 "With null it gives NULL where infer.try() would.",
@@ -186,6 +203,12 @@ define_session_settings(void)
 							"Only short calls watch, and only while a processor is free.",
 							&infer_spin_time,
 							50, 0, 10000,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("infer.statement_batch_rows",
+							"Sets the rows of a statement that are sent to the engine together at most.",
+							"Fewer where a model's rows take long.",
+							&infer_statement_batch_rows,
+							256, 1, 65536,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("infer.timeout",
 							"Sets how long a call may take.",
