@@ -261,8 +261,23 @@ static const struct test_case cases[] = {
 	}, .slice = 100, .nsec_batch = 300, .nsec_row = 10},
 	{"slack is a slice's, too", 100, 100, 0, 0, {
 		{"0 push 1 A 20 class=2", ""},
-		{"0 push 2 A 1", ""},
+		{"0 push 2 A 1 class=1", ""},
 		{"0 form", "A 2@0+1 1@0+9"},
+	}, .slice = 100, .nsec_row = 10},
+	{"beside interactive rows it is a third of a slice", 100, 100, 0, 0, {
+		{"0 push 1 A 20 class=2", ""},
+		{"0 push 2 A 1", ""},
+		{"0 push 3 A 1 class=1", ""},
+		{"0 form", "A 2@0+1 3@0+1 1@0+2"},
+		{"1 push 2 A 8", ""},
+		{"1 form", "A 2@0+8 1@2+2"},
+		{"2 form", "A 1@4+10"},
+	}, .slice = 100, .nsec_row = 10},
+	{"which a row of others may be too long for", 100, 100, 0, 0, {
+		{"0 push 1 B 20 class=2", ""},
+		{"0 push 2 B 1", ""},
+		{"0 form", "B 2@0+1"},
+		{"1 form", "B 1@0+2"},
 	}, .slice = 100, .nsec_row = 10},
 
 	/* shares */

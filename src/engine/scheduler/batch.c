@@ -8,6 +8,8 @@
 
 #include "../../protocol/protocol.h"
 
+#define SLICE_BESIDE	3			/* of a slice, one part: how much bulk rows may lengthen an interactive batch */
+
 uint64_t
 batch_nsec(const struct batch_model *model, uint32_t rows)
 {
@@ -228,6 +230,37 @@ fill(struct batch_policy *policy, struct batch *batch, uint32_t class_, bool fre
 }
 
 /*
+ * Rows of other classes that a batch with interactive ones may still take.  A call has waited
+ * for the slice before; a whole one of others' rows in its own batch would be a second.
+ */
+static uint32_t
+rows_beside(const struct batch_policy *policy, const struct batch *batch)
+{
+	uint32_t	taken = batch->rows - batch->rows_class[INFER_CLASS_INTERACTIVE];
+	uint64_t	most;
+
+	if (taken == batch->rows || policy->slice == 0 || batch->model->nsec_row == 0)
+		return UINT32_MAX;
+	most = policy->slice / SLICE_BESIDE / batch->model->nsec_row;
+	return most > taken ? (uint32_t) (most - taken) : 0;
+}
+
+static void
+fill_beside(struct batch_policy *policy, struct batch *batch, uint64_t now, struct room *room)
+{
+	for (uint32_t c = 0; c < BATCH_CLASSES; c++)
+	{
+		uint32_t	most = c == INFER_CLASS_INTERACTIVE ? UINT32_MAX : rows_beside(policy, batch);
+
+		room->passed = 0;
+		if (room->rows > most)
+			room->rows = most;
+		if (c != batch->class_)
+			fill(policy, batch, c, false, now, room);
+	}
+}
+
+/*
  * Takes the batch whose turn it is.  nested: in the middle of another one, whose requests are
  * left alone; otherwise rows of other classes may have what is left of the room.
  */
@@ -247,12 +280,8 @@ take_batch(struct batch_policy *policy, uint64_t now, struct batch *batch, bool 
 		take(policy, batch, head, 1);
 	else
 		fill(policy, batch, batch->class_, nested, now, &room);
-	for (uint32_t c = 0; !nested && !batch->marked && c < BATCH_CLASSES; c++)
-	{
-		room.passed = 0;
-		if (c != batch->class_)
-			fill(policy, batch, c, false, now, &room);
-	}
+	if (!nested && !batch->marked)
+		fill_beside(policy, batch, now, &room);
 	model->waiting_since = now;
 	queue_leave_if_empty(model);
 	return batch->rows > 0;

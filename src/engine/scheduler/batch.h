@@ -28,7 +28,8 @@
  *	- Within a class, roles get equal device time, and so do the sessions of a role (fair.c).
  *	  Equals are served in order of arrival, their models in turn.
  *	- A batch holds no more rows than are predicted to fit into a slice of time; one always.
- *	- What room is left goes to rows of other classes of the same model, higher ones first.
+ *	- What room is left goes to rows of other classes of the same model, higher ones first; they
+ *	  lengthen a batch with interactive rows by a third of a slice at most.
  *	- A request of which only a part fits goes on behind those that wait now.  A row that does
  *	  not fit any more is looked past, and heads the next batch.
  *	- A row that alone exceeds the room is a batch of its own.
