@@ -4,7 +4,7 @@
  *
  * docs/settings.md has a row for each: when to change it.  Those that the engine needs
  * are passed to it by the supervisor under the name without "infer." and in the unit
- * given here (the table in engine_process.c).
+ * given here (the table in engine_process/settings.c).
  */
 #include "postgres.h"
 
