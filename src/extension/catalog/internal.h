@@ -11,13 +11,12 @@
  * Files
  *	resolve.c		from a name to what the engine needs, under a snapshot; catalog.h's calls
  *	models.c		the SQL functions that make and change models
- *	upload.c		infer.begin_upload, infer.upload, and an upload as a source
- *	source.c		a path or a bytea as a source, and what is done with any source
  *	options.c		what create_model's options may say
  *	signature.c		struct infer_signature ⇄ jsonb
  *	anchors.c		foreign servers	  tables.c	our tables	  sweep.c	what is left over
- *	materialise.c	the server's cache of files	  digest.c	SHA-256
  *	utility.c		keeps DDL from changing ids
+ *	files/			a model's files: source.c, path.c and upload.c bring them, digest.c hashes them,
+ *					cache.c and materialise.c have the server's cache of them
  *
  * Locks
  *	- Whoever makes models, or adds or removes files, first takes ShareRowExclusiveLock on
@@ -217,7 +216,7 @@ extern char *infer_options_engine(Jsonb *jsonb);
 
 extern void infer_key_make(const uint8 *digest, const char *engine_options, uint8 *key);
 
-/* ---- source.c ---- */
+/* ---- files/source.c ---- */
 
 typedef struct InferSourceFile
 {
@@ -245,17 +244,12 @@ typedef struct InferSourceOps
 	void		(*close) (InferSource *source);
 } InferSourceOps;
 
-/* An absolute path of a file or folder; raises what is wrong with it. */
-extern InferSource *infer_source_path(const char *path);
 extern InferSource *infer_source_data(bytea *data, const char *name);
 
 /* For those who make a source: its files, in any order, then sorted. */
 extern void infer_source_add(InferSource *source, const char *name);
 extern void infer_source_sort(InferSource *source);
 extern void infer_source_combine(InferSource *source);	/* sets digest from the sorted files */
-
-/* Plain descriptors of a path's files, all or none: for versions by reference. */
-extern int	infer_source_open_all(InferSource *source, int *fds, uint64 *sizes, int max);
 
 /* Reads everything once: sizes, hashes, digest.  limit: bytes, or 0; raises 53400 beyond it. */
 extern void infer_source_digest(InferSource *source, uint64 limit);
@@ -273,7 +267,15 @@ extern void infer_file_name_check(const char *name);
 extern char *infer_file_name_to_table(const char *name);
 extern char *infer_file_name_from_table(char *name);
 
-/* ---- digest.c ---- */
+/* ---- files/path.c ---- */
+
+/* An absolute path of a file or folder; raises what is wrong with it. */
+extern InferSource *infer_source_path(const char *path);
+
+/* Plain descriptors of a path's files, all or none: for versions by reference. */
+extern int	infer_source_open_all(InferSource *source, int *fds, uint64 *sizes, int max);
+
+/* ---- files/digest.c ---- */
 
 /* Running SHA-256; freed by infer_hash_final, or by the transaction's abort */
 typedef struct InferHash InferHash;
@@ -284,7 +286,7 @@ extern void infer_hash_final(InferHash *hash, uint8 *digest);
 /* Adds one file to a digest in the protocol's layout. */
 extern void infer_digest_add(InferHash *hash, const char *name, uint64 size, const uint8 *sha256);
 
-/* ---- upload.c ---- */
+/* ---- files/upload.c ---- */
 
 /* The files of an upload of the current user; raises 42704 if there is none, 22023 for holes. */
 extern InferSource *infer_source_upload(const char *upload);

@@ -1,27 +1,15 @@
 /*
  * materialise.c
- *	  The server's model cache: folders of files, named by their digest, that the engine maps.
+ *	  A model's files from infer.model_file into the model cache, or opened where they lie.
  *
  * Loop
  *	lock the cache; remove what dead writers left; make room; write the chunks of
  *	infer.model_file into a folder of another name, hashing them; fsync; compare the
  *	digest; rename; unlock.
- *
- * Invariants
- *	- A folder whose name is a digest was whole when it was renamed to that.  Nothing in it
- *	  is ever written again: it is replaced, or removed, as one.
- *	- There is one writer at a time on a server (the lock is a file's, so it ends with its
- *	  holder, however that ends); so the sum of sizes is known, and any folder of another
- *	  name is rubbish.
- *	- The engine maps files, so removing a folder in use takes nothing from anybody.
- *	- The cache is only a cache: any of it may be gone at any time.
  */
 #include "postgres.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "access/detoast.h"
@@ -30,11 +18,8 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_authid.h"
-#include "common/file_perm.h"
 #include "miscadmin.h"
-#include "pgstat.h"
 #include "storage/fd.h"
-#include "storage/latch.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -42,21 +27,9 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "../catalog.h"
-#include "../compat.h"
-#include "../infer.h"
-#include "internal.h"
-
-#define CACHE_LOCK			INFER_DIRECTORY "/models.lock"
-#define HEX_LENGTH			(2 * INFER_KEY_BYTES)
-#define LOCK_POLL_MS		20
-
-typedef struct CacheFolder
-{
-	char		name[HEX_LENGTH + 1];
-	uint64		bytes;
-	struct timespec used;			/* the engine sets it when it loads the model */
-} CacheFolder;
+#include "../../compat.h"
+#include "../../infer.h"
+#include "cache.h"
 
 typedef struct Writer
 {
@@ -68,187 +41,6 @@ typedef struct Writer
 	InferHash  *hash;				/* of that file */
 	InferSource written;			/* the files so far; the last is the open one */
 } Writer;
-
-/* ---- errors and small things of files ---- */
-
-static void
-cache_failed(const char *doing, const char *path)
-{
-	bool		full = errno == ENOSPC || errno == EDQUOT;
-
-	ereport(ERROR,
-			(full ? errcode(ERRCODE_DISK_FULL) : errcode_for_file_access(),
-			 errmsg("could not %s \"%s\" of the model cache: %m", doing, path),
-			 full ? errhint("Free space on the file system of the data directory.") : 0));
-}
-
-static void
-make_folder(const char *path)
-{
-	if (MakePGDirectory(path) < 0 && errno != EEXIST)
-		cache_failed("create folder", path);
-}
-
-static void
-hex_name(const uint8 *digest, char *hex)
-{
-	hex[hex_encode((const char *) digest, INFER_KEY_BYTES, hex)] = '\0';
-}
-
-static bool
-is_hex_name(const char *name)
-{
-	return strlen(name) == HEX_LENGTH && strspn(name, "0123456789abcdef") == HEX_LENGTH;
-}
-
-/* ---- the lock ---- */
-
-/* Waits for the lock as long as it takes, or until the statement is cancelled. */
-static int
-lock_cache(void)
-{
-	int			fd;
-
-	make_folder("pg_infer");
-	make_folder(INFER_DIRECTORY);
-	make_folder(INFER_CACHE);
-	fd = OpenTransientFile(CACHE_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | PG_BINARY);
-	if (fd < 0)
-		cache_failed("open lock", CACHE_LOCK);
-	while (flock(fd, LOCK_EX | LOCK_NB) < 0)
-	{
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			cache_failed("lock", CACHE_LOCK);
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, LOCK_POLL_MS, PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-	}
-	return fd;
-}
-
-/* ---- what is in the cache ---- */
-
-/* Bytes of all files below a folder; what vanishes meanwhile counts nothing. */
-static uint64
-folder_bytes(const char *path, int depth)
-{
-	DIR		   *dir = AllocateDir(path);
-	struct dirent *entry;
-	uint64		bytes = 0;
-
-	while ((entry = ReadDirExtended(dir, path, LOG)) != NULL)
-	{
-		char	   *inner;
-		struct stat st;
-
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-			continue;
-		inner = psprintf("%s/%s", path, entry->d_name);
-		if (lstat(inner, &st) < 0)
-			continue;
-		if (S_ISDIR(st.st_mode) && depth < 2 * INFER_DEPTH_MAX)
-			bytes += folder_bytes(inner, depth + 1);
-		else if (S_ISREG(st.st_mode))
-			bytes += st.st_size;
-	}
-	FreeDir(dir);
-	return bytes;
-}
-
-static int
-compare_used(const void *a, const void *b)
-{
-	const struct timespec *left = &((const CacheFolder *) a)->used;
-	const struct timespec *right = &((const CacheFolder *) b)->used;
-
-	if (left->tv_sec != right->tv_sec)
-		return left->tv_sec < right->tv_sec ? -1 : 1;
-	return left->tv_nsec < right->tv_nsec ? -1 : left->tv_nsec > right->tv_nsec;
-}
-
-/* The folders of digests, longest unused first; rubbish is removed on the way. */
-static CacheFolder *
-list_folders(int *count)
-{
-	DIR		   *dir = AllocateDir(INFER_CACHE);
-	int			room = 16;
-	CacheFolder *folders = palloc(sizeof(CacheFolder) * room);
-	List	   *rubbish = NIL;
-	struct dirent *entry;
-	ListCell   *lc;
-
-	*count = 0;
-	while ((entry = ReadDir(dir, INFER_CACHE)) != NULL)
-	{
-		char	   *path = psprintf("%s/%s", INFER_CACHE, entry->d_name);
-		struct stat st;
-
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || lstat(path, &st) < 0)
-			continue;
-		if (!is_hex_name(entry->d_name) || !S_ISDIR(st.st_mode))
-		{
-			rubbish = lappend(rubbish, path);
-			continue;
-		}
-		if (*count == room)
-			folders = repalloc(folders, sizeof(CacheFolder) * (room *= 2));
-		strlcpy(folders[*count].name, entry->d_name, sizeof(folders[*count].name));
-		folders[*count].bytes = folder_bytes(path, 1);
-		folders[*count].used = st.st_mtim;
-		(*count)++;
-	}
-	FreeDir(dir);
-	foreach(lc, rubbish)
-		if (unlink(lfirst(lc)) < 0)
-			rmtree(lfirst(lc), true);
-	qsort(folders, *count, sizeof(CacheFolder), compare_used);
-	return folders;
-}
-
-/* Removes a whole folder; under its digest's name it is never seen in part. */
-static void
-remove_folder(const char *name)
-{
-	char	   *path = psprintf("%s/%s", INFER_CACHE, name);
-	char	   *removed = psprintf("%s/removed.%s", INFER_CACHE, name);
-
-	if (rename(path, removed) == 0)
-		rmtree(removed, true);
-	else if (errno != ENOENT)
-		cache_failed("rename", path);
-}
-
-/*
- * Removes the longest unused folders until so many bytes have room under infer.cache_size
- * (0: no limit); keep is the one that will be replaced.
- */
-static void
-make_room(uint64 bytes, const char *keep)
-{
-	uint64		limit = (uint64) infer_cache_size * 1024 * 1024;
-	uint64		held = 0;
-	int			count;
-	CacheFolder *folders = list_folders(&count);
-
-	if (limit == 0)
-		return;
-	if (bytes > limit)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("the model's " UINT64_FORMAT " bytes of files do not fit into infer.cache_size (%d MB)",
-						bytes, infer_cache_size),
-				 errhint("Raise infer.cache_size.")));
-	for (int i = 0; i < count; i++)
-		if (strcmp(folders[i].name, keep) != 0)
-			held += folders[i].bytes;
-	for (int i = 0; i < count && held + bytes > limit; i++)
-	{
-		if (strcmp(folders[i].name, keep) == 0)
-			continue;
-		remove_folder(folders[i].name);
-		held -= folders[i].bytes;
-	}
-}
 
 /* ---- writing ---- */
 
@@ -267,7 +59,7 @@ static void
 make_parents(const Writer *writer, const char *name)
 {
 	for (const char *slash = strchr(name, '/'); slash != NULL; slash = strchr(slash + 1, '/'))
-		make_folder(psprintf("%s/%.*s", writer->folder, (int) (slash - name), name));
+		cache_make_folder(psprintf("%s/%.*s", writer->folder, (int) (slash - name), name));
 }
 
 static InferSourceFile *
@@ -379,45 +171,14 @@ write_files(Writer *writer, Relation files, Relation key, const uint8 *digest, S
 }
 
 static void
-fsync_folders(const char *path)
-{
-	DIR		   *dir = AllocateDir(path);
-	struct dirent *entry;
-
-	while ((entry = ReadDir(dir, path)) != NULL)
-	{
-		char	   *inner = psprintf("%s/%s", path, entry->d_name);
-		struct stat st;
-
-		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-			lstat(inner, &st) == 0 && S_ISDIR(st.st_mode))
-			fsync_folders(inner);
-	}
-	FreeDir(dir);
-	fsync_fname(path, true);
-}
-
-/* Gives the written folder its digest's name, in place of a damaged one. */
-static void
-put_in_place(const char *folder, const char *hex)
-{
-	char	   *final = psprintf("%s/%s", INFER_CACHE, hex);
-
-	remove_folder(hex);
-	if (rename(folder, final) < 0)
-		cache_failed("rename", folder);
-	fsync_fname(INFER_CACHE, true);
-}
-
-static void
 write_folder(Relation files, Relation key, const uint8 *digest, Snapshot snapshot)
 {
 	Writer		writer = {.fd = -1};
-	char		hex[HEX_LENGTH + 1];
+	char		hex[CACHE_NAME_LENGTH + 1];
 
-	hex_name(digest, hex);
+	cache_name(digest, hex);
 	writer.folder = psprintf("%s/writing.%s", INFER_CACHE, hex);
-	make_folder(writer.folder);
+	cache_make_folder(writer.folder);
 	PG_TRY();
 	{
 		write_files(&writer, files, key, digest, snapshot);
@@ -425,8 +186,8 @@ write_folder(Relation files, Relation key, const uint8 *digest, Snapshot snapsho
 		infer_source_combine(&writer.written);
 		if (memcmp(writer.written.digest, digest, INFER_KEY_BYTES) != 0)
 			corrupt("Their SHA-256 is not the version's digest.");
-		fsync_folders(writer.folder);
-		put_in_place(writer.folder, hex);
+		cache_fsync(writer.folder);
+		cache_put_in_place(writer.folder, hex);
 	}
 	PG_CATCH();
 	{
@@ -488,13 +249,13 @@ snapshot_with_files(const InferModel *model, Relation files, Relation key, uint6
 static void
 replace_folder(Relation files, Relation key, const uint8 *digest, Snapshot snapshot, uint64 bytes)
 {
-	int			lock = lock_cache();
-	char		hex[HEX_LENGTH + 1];
+	int			lock = cache_lock();
+	char		hex[CACHE_NAME_LENGTH + 1];
 
-	hex_name(digest, hex);
+	cache_name(digest, hex);
 	PG_TRY();
 	{
-		make_room(bytes, hex);
+		cache_make_room(bytes, hex);
 		write_folder(files, key, digest, snapshot);
 	}
 	PG_FINALLY();

@@ -28,9 +28,9 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "../compat.h"
-#include "../infer.h"
-#include "internal.h"
+#include "../../compat.h"
+#include "../../infer.h"
+#include "../internal.h"
 
 PG_FUNCTION_INFO_V1(infer_begin_upload);
 PG_FUNCTION_INFO_V1(infer_upload);

@@ -6,8 +6,8 @@
 
 #include "common/cryptohash.h"
 
-#include "../compat.h"
-#include "internal.h"
+#include "../../compat.h"
+#include "../internal.h"
 
 /* InferHash is a pg_cryptohash_ctx whose errors are raised; its end of transaction frees it. */
 
