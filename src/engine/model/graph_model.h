@@ -1,6 +1,7 @@
 /*
  * graph_model.h
- *	  A graph as a model: what graph_model.c (open), graph_run.c and graph_describe.c share.
+ *	  A graph as a model: what graph_model.c (open), graph_run.c, graph_buffers.c, graph_rows.c,
+ *	  graph_profile.c and graph_describe.c share.
  *
  * Everything but buffers is immutable after open; buffers belong to the one thread that
  * runs the model.  A batch between two of its segments keeps its buffers, and one that runs
@@ -62,8 +63,36 @@ extern bool graph_compute(struct graph_model *m, struct device_queue *queue, uin
  */
 extern bool graph_compute_profiled(struct graph_model *m, struct device_queue *queue,
 								   struct model_request *request, struct status *status);
+extern void graph_model_describe(struct model *model);
+
+/* ---- graph_buffers.c ---- */
+
+#define GRAPH_TEXTS_MAX	(UINT64_C(32) << 20)	/* bytes of strings: of several rows together, kept for the next batch */
+
 extern bool graph_buffers_grow(struct graph_model *model, uint32_t rows, struct status *status);
 extern void graph_buffers_free(struct graph_model *model);
-extern void graph_model_describe(struct model *model);
+
+/* Makes room for more bytes of strings behind used ones, which stay. */
+extern bool graph_texts_grow(struct graph_model *m, uint64_t wanted, struct status *status);
+
+/* Frees what a row of very long strings left behind. */
+extern void graph_texts_shrink(struct graph_model *m);
+
+/* ---- graph_rows.c ---- */
+
+/* That the columns are those of the signature; the engine checks too, and pointers depend on it. */
+extern bool graph_rows_check(const struct graph_model *m, const struct model_slice *slice,
+							 struct status *status);
+
+/* The inputs of all slices' rows, end to end, into the bindings; marks rows with malformed strings. */
+extern bool graph_rows_gather(struct graph_model *m, const struct model_slice *slices,
+							  uint32_t slices_count, uint32_t rows, struct status *status);
+
+/* The wanted outputs of all slices' rows into their replies. */
+extern void graph_rows_scatter(const struct graph_model *m, const struct model_slice *slices,
+							   uint32_t slices_count);
+
+/* The elements of an output, rows end to end; constants have one row for all. */
+extern const uint8_t *graph_output_data(const struct graph_model *m, uint32_t output);
 
 #endif							/* ENGINE_MODEL_GRAPH_MODEL_H */
