@@ -1,12 +1,12 @@
 /*
  * trees.h
- *	  What the files of the tree ensembles share: ml_trees.c (the operators), trees_read.c (their
- *	  attributes), trees_pack.c (the device's nodes).
+ *	  What the files of the tree ensembles share: trees.c (the operators), trees_read.c (their
+ *	  attributes), trees_pack.c (the device's nodes; trees_pack.h has what that works on).
  */
 #ifndef ENGINE_GRAPH_OPS_TREES_H
 #define ENGINE_GRAPH_OPS_TREES_H
 
-#include "../graph.h"
+#include "../../graph.h"
 
 #define TREES_DEPTH_MAX		1024	/* comparisons from a root to a leaf */
 #define TREES_TARGETS_MAX	65536

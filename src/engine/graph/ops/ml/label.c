@@ -1,5 +1,5 @@
 /*
- * ml_label.c
+ * label.c
  *	  Operators of ai.onnx.ml that look values up: LabelEncoder, CategoryMapper, OneHotEncoder.
  *
  * Nouns

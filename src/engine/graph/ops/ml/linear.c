@@ -1,5 +1,5 @@
 /*
- * ml_linear.c
+ * linear.c
  *	  Linear models of ai.onnx.ml: LinearClassifier, LinearRegressor, and ZipMap, which gives
  *	  a classifier's scores names.
  *

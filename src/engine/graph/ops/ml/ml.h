@@ -7,7 +7,7 @@
 #ifndef ENGINE_GRAPH_OPS_ML_H
 #define ENGINE_GRAPH_OPS_ML_H
 
-#include "../graph.h"
+#include "../../graph.h"
 
 /* The node's input i as F32: these operators compute in it whatever they are given. */
 extern int32_t ml_float_input(struct graph *graph, const struct onnx_node *node, uint32_t i);
@@ -15,17 +15,17 @@ extern int32_t ml_float_input(struct graph *graph, const struct onnx_node *node,
 /* How many features a row of value has: its last dimension; 1 for a scalar. */
 extern int64_t ml_features(const struct graph *graph, int32_t value);
 
-/* ml_label.c */
+/* label.c */
 extern bool lower_label_encoder(struct graph *graph, const struct onnx_node *node);
 extern bool lower_category_mapper(struct graph *graph, const struct onnx_node *node);
 extern bool lower_one_hot_encoder(struct graph *graph, const struct onnx_node *node);
 
-/* ml_linear.c */
+/* linear.c */
 extern bool lower_linear_classifier(struct graph *graph, const struct onnx_node *node);
 extern bool lower_linear_regressor(struct graph *graph, const struct onnx_node *node);
 extern bool lower_zip_map(struct graph *graph, const struct onnx_node *node);
 
-/* ml_trees.c */
+/* trees.c */
 extern bool lower_tree_ensemble(struct graph *graph, const struct onnx_node *node);
 extern bool lower_tree_ensemble_classifier(struct graph *graph, const struct onnx_node *node);
 extern bool lower_tree_ensemble_regressor(struct graph *graph, const struct onnx_node *node);
@@ -69,7 +69,7 @@ extern int32_t ml_product(struct graph *graph, int32_t x, int64_t rows, int64_t 
 						  const float *coefficients);
 extern int32_t ml_product_with(struct graph *graph, int32_t x, int32_t matrix);	/* [rows, features] */
 
-/* ml_svm.c */
+/* svm.c */
 extern bool lower_svm_classifier(struct graph *graph, const struct onnx_node *node);
 extern bool lower_svm_regressor(struct graph *graph, const struct onnx_node *node);
 

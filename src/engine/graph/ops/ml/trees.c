@@ -1,5 +1,5 @@
 /*
- * ml_trees.c
+ * trees.c
  *	  Tree ensembles of ai.onnx.ml: TreeEnsembleClassifier, TreeEnsembleRegressor, TreeEnsemble.
  *
  * The device adds up what leaves say; base values, post-transforms and labels are ops of their

@@ -1,5 +1,5 @@
 /*
- * ml_svm.c
+ * svm.c
  *	  Support vector machines of ai.onnx.ml: SVMClassifier, SVMRegressor.
  *
  * Nouns
