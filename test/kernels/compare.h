@@ -1,0 +1,143 @@
+/*
+ * compare.h
+ *	  compare(): fills a case's inputs, runs no rows to three on each instruction set, and
+ *	  compares each row with reference().
+ */
+#ifndef TEST_KERNELS_COMPARE_H
+#define TEST_KERNELS_COMPARE_H
+
+#include "harness.h"
+#include "reference.h"
+
+#define ROWS		3
+
+static uint64_t seed = 88172645463325252u;
+
+static inline uint64_t
+next_random(void)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed;
+}
+
+enum values
+{
+	VALUES_ANY,						/* −4 … 4, small integers */
+	VALUES_POSITIVE,
+	VALUES_UNIT,					/* −1 … 1 */
+	VALUES_ABOVE_ONE,
+	VALUES_SMALL,					/* 1 … 4 */
+	VALUES_INDEX,					/* input 1: −3 … 2 */
+	VALUES_PLACE					/* input 1: 0 … 2 */
+};
+
+static inline double
+value(enum values values, uint8_t type, uint32_t input)
+{
+	double		u = (double) (next_random() >> 11) / 9007199254740992.0;
+	double		v = values == VALUES_POSITIVE ? 0.1 + 4 * u : values == VALUES_UNIT ? 2 * u - 1 :
+		values == VALUES_ABOVE_ONE ? 1 + 4 * u : 8 * u - 4;
+
+	if (values == VALUES_INDEX && input == 1)
+		return floor(6 * u) - 3;
+	if (values == VALUES_PLACE && input == 1)
+		return floor(3 * u);
+	if (values == VALUES_SMALL)
+		return floor(1 + 4 * u);
+	if (type == DEVICE_BOOL)
+		return u < 0.5;
+	if (type == DEVICE_I32 || type == DEVICE_I64)
+	{
+		v = trunc(v * 3);
+		return values == VALUES_POSITIVE && v < 1 ? 1 : v;
+	}
+	return next_random() % 16 == 0 && values == VALUES_ANY ? 0 : v;
+}
+
+static struct device *devices[3];
+static const char *const archs[3] = {"scalar", "avx2", "avx512"};
+
+static inline bool
+close_enough(uint8_t type, double got, double exact, double scale)
+{
+	double		tolerance = (type == DEVICE_F32 ? 4e-6 : type == DEVICE_F64 ? 1e-13 : 0) * scale;
+
+	if (isnan(exact) || isinf(exact))
+		return isnan(exact) ? isnan(got) : got == exact;
+	return fabs(got - exact) <= tolerance * fmax(1, fabs(exact));
+}
+
+/* All rows of one device; prints the first difference. */
+static inline bool
+compare_on(struct op_case *c, struct device *device, enum values values, double scale, uint32_t rows)
+{
+	void	   *bindings[CASE_INPUTS + 1];
+	static double in[CASE_INPUTS][ELEMENTS];
+	static double out[ELEMENTS];
+	const struct device_tensor *y = &c->tensors[c->inputs_count];
+	int64_t		elements = device_item_elements(y);
+	struct status status;
+	bool		fine;
+
+	status_clear(&status);
+	if (!case_compile(c, device))
+	{
+		printf("# not supported\n");
+		return false;
+	}
+	for (uint32_t i = 0; i <= c->inputs_count; i++)
+	{
+		size_t		bytes = case_bytes(&c->tensors[i], rows);
+		size_t		count = bytes / device_type_bytes(c->tensors[i].type);
+
+		bindings[i] = case_alloc(bytes);
+		for (size_t e = 0; e < count && i < c->inputs_count; e++)
+		{
+			element_set(c->tensors[i].type, bindings[i], e, value(values, c->tensors[i].type, i));
+			in[i][e] = element_get(c->tensors[i].type, bindings[i], e);
+		}
+	}
+	fine = case_run(c, rows, bindings, NULL, &status);
+	for (uint32_t r = 0; r < (y->lead == DEVICE_LEAD_NONE ? 1 : rows) && fine; r++)
+	{
+		double	   *item[CASE_INPUTS];
+
+		for (uint32_t i = 0; i < c->inputs_count; i++)
+			item[i] = in[i] + (c->tensors[i].lead == DEVICE_LEAD_NONE ? 0 :
+							   r * (uint64_t) device_item_elements(&c->tensors[i]));
+		reference(c, item, out);
+		for (int64_t e = 0; e < elements && fine; e++)
+		{
+			double		got = element_get(y->type, bindings[c->inputs_count], (size_t) (r * elements + e));
+
+			fine = close_enough(y->type, got, out[e], scale);
+			if (!fine)
+				printf("# row %u element %lld: %.17g, not %.17g\n", r, (long long) e, got, out[e]);
+		}
+	}
+	for (uint32_t i = 0; i <= c->inputs_count; i++)
+		free(bindings[i]);
+	case_free(c);
+	return fine;
+}
+
+static inline bool
+compare(struct op_case c, enum values values, double scale)
+{
+	bool		fine = true;
+
+	for (int d = 0; d < 3; d++)
+		if (devices[d] != NULL)
+			for (uint32_t rows = 0; rows <= ROWS; rows++)
+				if (!compare_on(&c, devices[d], values, scale, rows))
+				{
+					printf("# %s: primitive %d function %d type %d, %u rows\n", archs[d], c.op.op, c.op.fn,
+						   c.tensors[0].type, rows);
+					fine = false;
+				}
+	return fine;
+}
+
+#endif							/* TEST_KERNELS_COMPARE_H */
