@@ -59,23 +59,28 @@ static void
 test_latency(void)
 {
 	struct latency l = {0};
+	struct latency large = {0};
 	uint64_t	t;
 
-	tap_ok(latency_estimate(&l, 10, 1234) == 1234 && latency_estimate(&l, 10, 0) > 1000000,
+	tap_ok(latency_estimate(&l, 10, 1234, 0) == 1234 && latency_estimate(&l, 10, 0, 0) > 1000000,
 		   "without a measurement the prior decides; without either nothing is small");
 	for (int i = 0; i < 100; i++)
 		latency_record(&l, 1, 20000);
-	tap_ok(latency_estimate(&l, 1, 5) == 20000, "one size, often measured, is known");
-	t = latency_estimate(&l, 100, 0);
+	tap_ok(latency_estimate(&l, 1, 5, 0) == 20000, "one size, often measured, is known");
+	t = latency_estimate(&l, 100, 0, 0);
 	tap_ok(t >= 20000 && t <= 2000000, "a larger one is bounded");
+	for (int i = 0; i < 100; i++)
+		latency_record(&large, 256, 9000000);
+	tap_ok(latency_estimate(&l, 100, 500000, 10000) == 1000000 && latency_estimate(&large, 1, 100000, 4500000) == 200000 &&
+		   latency_mean_rows(&large) == 256, "and where there is a prior, it is scaled by how far off it is");
 	for (int i = 0; i < 300; i++)
 		latency_record(&l, 1 + (uint32_t) i % 64, 10000 + 500 * (1 + (uint64_t) i % 64));
-	t = latency_estimate(&l, 32, 0);
+	t = latency_estimate(&l, 32, 0, 0);
 	tap_ok(t > 24000 && t < 28000 && latency_is_known(&l, 200), "sizes that differ give constant and slope (%llu)", (unsigned long long) t);
-	t = latency_estimate(&l, 128, 0);
+	t = latency_estimate(&l, 128, 0, 0);
 	tap_ok(t > 65000 && t < 84000, "which carry beyond what was seen (%llu)", (unsigned long long) t);
 	latency_record(&l, 1, 1000000000);
-	t = latency_estimate(&l, 1, 0);
+	t = latency_estimate(&l, 1, 0, 0);
 	tap_ok(t < 200000, "one outlier teaches little (%llu)", (unsigned long long) t);
 }
 

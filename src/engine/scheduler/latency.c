@@ -20,7 +20,7 @@ latency_record(struct latency *latency, uint32_t rows, uint64_t nsec)
 
 	/* not for what is plainly none: as large a batch as the others, and not much longer */
 	if ((x * latency->n < latency->x || y * latency->n > OUTLIER * latency->y) && latency_is_known(latency, rows))
-		most = OUTLIER * (double) latency_estimate(latency, rows, 0);
+		most = OUTLIER * (double) latency_estimate(latency, rows, 0, 0);
 	latency->outliers = y > most ? latency->outliers + 1 : 0;
 	if (y > most && latency->outliers < OUTLIERS_MAX)
 		y = most;
@@ -51,8 +51,14 @@ latency_is_known(const struct latency *latency, uint32_t rows)
 	return spread(latency) > 0.05 || (rows >= mean * 0.5 && rows <= mean * 2);
 }
 
+uint32_t
+latency_mean_rows(const struct latency *latency)
+{
+	return latency->n > 0 ? (uint32_t) (latency->x / latency->n + 0.5) : 0;
+}
+
 uint64_t
-latency_estimate(const struct latency *latency, uint32_t rows, uint64_t prior_nsec)
+latency_estimate(const struct latency *latency, uint32_t rows, uint64_t prior_nsec, uint64_t prior_mean_nsec)
 {
 	double		mean_x;
 	double		mean_y;
@@ -75,8 +81,8 @@ latency_estimate(const struct latency *latency, uint32_t rows, uint64_t prior_ns
 	}
 	else if (rows >= mean_x * 0.5 && rows <= mean_x * 2)
 		value = mean_y;
-	else if (prior_nsec > 0 && rows > mean_x)
-		value = mean_y > (double) prior_nsec ? mean_y : (double) prior_nsec;
+	else if (prior_nsec > 0 && prior_mean_nsec > 0)
+		value = mean_y * (double) prior_nsec / (double) prior_mean_nsec;
 	else if (rows > mean_x)
 		value = mean_y * rows / mean_x;	/* an upper bound: no constant part */
 	else

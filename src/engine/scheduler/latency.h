@@ -39,8 +39,14 @@ extern uint32_t latency_errors_median(const struct latency_errors *errors);
 
 extern void latency_record(struct latency *latency, uint32_t rows, uint64_t nsec);
 
-/* nsec; prior_nsec is what the model itself predicts for these rows, 0 if nothing. */
-extern uint64_t latency_estimate(const struct latency *latency, uint32_t rows, uint64_t prior_nsec);
+/*
+ * nsec; prior_nsec is what the model itself predicts for these rows, prior_mean_nsec what it
+ * predicts for latency_mean_rows, 0 if nothing.
+ */
+extern uint64_t latency_estimate(const struct latency *latency, uint32_t rows, uint64_t prior_nsec, uint64_t prior_mean_nsec);
+
+/* Of the batches measured; 0: none. */
+extern uint32_t latency_mean_rows(const struct latency *latency);
 
 /* Whether anything was measured. */
 static inline int

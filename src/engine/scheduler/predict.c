@@ -22,9 +22,11 @@ predict_prior(struct entry *entry, uint32_t rows)
 uint64_t
 predict_nsec(struct entry *entry, uint32_t rows)
 {
-	uint64_t	prior = latency_is_known(&entry->latency, rows) ? 0 : predict_prior(entry, rows);
+	uint32_t	mean = latency_mean_rows(&entry->latency);
 
-	return latency_estimate(&entry->latency, rows, prior);
+	if (latency_is_known(&entry->latency, rows))
+		return latency_estimate(&entry->latency, rows, 0, 0);
+	return latency_estimate(&entry->latency, rows, predict_prior(entry, rows), mean > 0 ? predict_prior(entry, mean) : 0);
 }
 
 static void
