@@ -1,70 +1,24 @@
 /*
- * null_device.c
- *	  The CPU device, with faults on demand: what tests of everything above it run on.
- *
- * A setting "null:FAULT,FAULT,…" (or "null" for none) names faults.  FAULT is one of
- *
- *	 delay=MS			each run of a program sleeps MS milliseconds, a part of it before each
- *						segment
- *	 KIND=N				the N-th run of the device (the first is 1) has the fault KIND as it begins
- *	 KIND=N+			that one and all after it
- *	 lost=N				always means lost=N+: a device that is gone stays so
- *	 KIND_on=VALUE		a run has the fault KIND if any element of a float32 binding of
- *						its rows equals VALUE: a guilty row
- *
- * and KIND one of
- *
- *	 fail				the enqueue is refused with INFER_ERROR_DEVICE; the device goes on
- *	 oom				refused with INFER_ERROR_MEMORY
- *	 lost				refused with INFER_ERROR_DEVICE_LOST, DEVICE_LOST from poll and wait
- *	 crash				the process gets SIGSEGV, with its default action
- *	 hang				the enqueue never returns
+ * device.c
+ *	  The CPU device, with faults on demand (faults.h): what tests of everything above it run on.
  *
  * Runs are counted over all queues of the device.  Where there is no fault, results
  * are those of the CPU device, bit for bit, and so is numerics_id.
  */
-#include "device.h"
+#include "../device.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "../protocol/protocol.h"
-#include "status.h"
-
-enum fault_kind
-{
-	FAULT_FAIL,
-	FAULT_OOM,
-	FAULT_LOST,
-	FAULT_CRASH,
-	FAULT_HANG,
-	FAULT_KINDS
-};
-
-static const char *const fault_names[FAULT_KINDS] = {
-	[FAULT_FAIL] = "fail", [FAULT_OOM] = "oom", [FAULT_LOST] = "lost", [FAULT_CRASH] = "crash",
-	[FAULT_HANG] = "hang"
-};
-
-struct fault
-{
-	uint64_t	at;					/* the run that has it; 0: none */
-	bool		sticky;				/* and all after it */
-	bool		on;					/* rows that hold value have it */
-	float		value;
-};
+#include "../../protocol/protocol.h"
+#include "../status.h"
+#include "faults.h"
 
 struct null_device
 {
 	struct device base;
 	struct device *cpu;				/* what computes */
-	struct fault faults[FAULT_KINDS];
-	uint64_t	delay_msec;
+	struct faults faults;
 	uint64_t	calls;				/* runs begun so far; atomic */
 	bool		lost;				/* atomic */
 };
@@ -102,74 +56,7 @@ null_queue_of(struct device_queue *queue)
 	return (struct null_queue *) queue;
 }
 
-/* ---- the setting ---- */
-
-static bool
-fault_unknown(const char *fault, struct status *status)
-{
-	status_set(status, INFER_ERROR_UNSUPPORTED, "unknown fault \"%s\" of the null device", fault);
-	status_hint(status, "Use delay=MS, or fail, oom, lost, crash or hang with =N, =N+ or _on=VALUE.");
-	return false;
-}
-
-static bool
-fault_parse(struct null_device *device, const char *fault, struct status *status)
-{
-	const char *equals = strchr(fault, '=');
-	size_t		length;
-	char	   *end;
-
-	if (equals == NULL || equals[1] == '\0')
-		return fault_unknown(fault, status);
-	length = (size_t) (equals - fault);
-	if (length == 5 && strncmp(fault, "delay", 5) == 0)
-	{
-		device->delay_msec = strtoull(equals + 1, &end, 10);
-		return *end == '\0' ? true : fault_unknown(fault, status);
-	}
-	for (int kind = 0; kind < FAULT_KINDS; kind++)
-	{
-		size_t		name = strlen(fault_names[kind]);
-		struct fault *f = &device->faults[kind];
-
-		if (strncmp(fault, fault_names[kind], name) != 0)
-			continue;
-		if (length == name + 3 && strncmp(fault + name, "_on", 3) == 0)
-		{
-			f->on = true;
-			f->value = strtof(equals + 1, &end);
-			return *end == '\0' ? true : fault_unknown(fault, status);
-		}
-		if (length != name)
-			continue;
-		f->at = strtoull(equals + 1, &end, 10);
-		f->sticky = *end == '+' || kind == FAULT_LOST;
-		if (*end == '+')
-			end++;
-		return *end == '\0' && f->at > 0 ? true : fault_unknown(fault, status);
-	}
-	return fault_unknown(fault, status);
-}
-
-static bool
-faults_parse(struct null_device *device, const char *faults, struct status *status)
-{
-	char		word[64];
-
-	while (faults != NULL && *faults != '\0')
-	{
-		size_t		length = strcspn(faults, ",");
-
-		if (length >= sizeof(word))
-			return fault_unknown(faults, status);
-		memcpy(word, faults, length);
-		word[length] = '\0';
-		if (!fault_parse(device, word, status))
-			return false;
-		faults += length + (faults[length] == ',');
-	}
-	return true;
-}
+/* ---- the device ---- */
 
 static struct device *
 null_open(const struct device_options *options, struct status *status)
@@ -182,7 +69,7 @@ null_open(const struct device_options *options, struct status *status)
 		return NULL;
 	}
 	device->base.ops = &null_device_ops;
-	if (!faults_parse(device, options->faults, status) ||
+	if (!faults_parse(&device->faults, options->faults, status) ||
 		(device->cpu = cpu_device_ops.open(options, status)) == NULL)
 	{
 		free(device);
@@ -329,59 +216,11 @@ rows_hold(const struct null_program *program, const struct device_batch *batch, 
 	return false;
 }
 
-static void
-sleep_nsec(uint64_t nsec)
-{
-	struct timespec left = {(time_t) (nsec / 1000000000u), (long) (nsec % 1000000000u)};
-
-	while (nanosleep(&left, &left) != 0 && errno == EINTR)
-		;
-}
-
-/* As a wild pointer would end it, even in a thread that blocks signals. */
-static _Noreturn void
-crash(void)
-{
-	sigset_t	set;
-
-	signal(SIGSEGV, SIG_DFL);
-	sigemptyset(&set);
-	sigaddset(&set, SIGSEGV);
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-	raise(SIGSEGV);
-	_exit(1);
-}
-
-/* Has the fault: false and a status, or does not return. */
-static bool
-fault_happens(struct null_device *device, enum fault_kind kind, struct status *status)
-{
-	switch (kind)
-	{
-		case FAULT_FAIL:
-			return status_set(status, INFER_ERROR_DEVICE, "the null device failed on demand");
-		case FAULT_OOM:
-			return status_set(status, INFER_ERROR_MEMORY,
-							  "the null device is out of memory on demand: 1 bytes wanted");
-		case FAULT_LOST:
-			__atomic_store_n(&device->lost, true, __ATOMIC_RELEASE);
-			return status_set(status, INFER_ERROR_DEVICE_LOST, "the null device was lost on demand");
-		case FAULT_CRASH:
-			crash();
-		case FAULT_HANG:
-			for (;;)
-				sleep_nsec(1000000000u);
-		case FAULT_KINDS:
-			break;
-	}
-	return true;
-}
-
 /* nsec: each segment's part of the delay. */
 static uint64_t
 segment_delay(const struct null_device *device, const struct null_program *program)
 {
-	return device->delay_msec * 1000000u / program->segments;
+	return device->faults.delay_msec * 1000000u / program->segments;
 }
 
 static uint64_t
@@ -397,17 +236,21 @@ null_enqueue(struct device_queue *base, struct device_program *base_program, uin
 
 	if (first == 0)
 		call = __atomic_add_fetch(&device->calls, 1, __ATOMIC_RELAXED);
-	if (device->delay_msec > 0 && first < end)
-		sleep_nsec(segment_delay(device, program) * (end - first));
+	if (device->faults.delay_msec > 0 && first < end)
+		fault_sleep(segment_delay(device, program) * (end - first));
 	for (int kind = 0; first == 0 && kind < FAULT_KINDS; kind++)
 	{
-		const struct fault *f = &device->faults[kind];
+		const struct fault *f = &device->faults.of[kind];
 		bool		now = f->at != 0 && (f->sticky ? call >= f->at : call == f->at);
 
 		if (!now && f->on)
 			now = rows_hold(program, batch, bindings, f->value);
-		if (now && !fault_happens(device, kind, status))
-			return 0;
+		if (!now)
+			continue;
+		if (kind == FAULT_LOST)
+			__atomic_store_n(&device->lost, true, __ATOMIC_RELEASE);
+		fault_happens(kind, status);
+		return 0;
 	}
 	return cpu_device_ops.enqueue(queue->cpu, program->cpu, first, last, batch, bindings, arena, status);
 }
@@ -461,7 +304,7 @@ static uint64_t
 null_estimate_nsec(struct device *base, const struct device_program *program,
 				   const uint32_t items[DEVICE_LEADS])
 {
-	return null_of(base)->delay_msec * 1000000u +
+	return null_of(base)->faults.delay_msec * 1000000u +
 		cpu_device_ops.estimate_nsec(null_of(base)->cpu, null_program_of(program)->cpu, items);
 }
 
