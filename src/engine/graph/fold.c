@@ -111,6 +111,30 @@ fold_run(struct graph *graph, struct device_program *program, void *result)
 	return true;
 }
 
+/* The op's inputs as constants, each in the tensor of its own number. */
+static bool
+fold_inputs(struct graph *graph, const struct device_op *op, struct device_tensor *tensors, int32_t *inputs)
+{
+	for (uint32_t i = 0; i < op->inputs_count; i++)
+	{
+		const struct graph_value *input;
+		const void *data;
+
+		inputs[i] = -1;
+		fold_tensor(&tensors[i], DEVICE_F32, 0, NULL);
+		if (op->inputs[i] < 0)
+			continue;
+		data = graph_data(graph, op->inputs[i]);
+		if (data == NULL)
+			return false;
+		input = graph_value(graph, op->inputs[i]);
+		fold_tensor(&tensors[i], input->type, input->rank, input->dims);
+		tensors[i].constant = data;
+		inputs[i] = (int32_t) i;
+	}
+	return true;
+}
+
 int32_t
 graph_fold(struct graph *graph, const struct device_op *op, uint8_t type, int rank, const int64_t *dims)
 {
@@ -136,23 +160,8 @@ graph_fold(struct graph *graph, const struct device_op *op, uint8_t type, int ra
 	value = graph_constant_make(graph, type, rank, dims, &result);
 	if (value < 0 || !fold_claim(graph, op, value))
 		goto done;
-	for (uint32_t i = 0; i < op->inputs_count; i++)
-	{
-		const struct graph_value *input;
-		const void *data;
-
-		inputs[i] = -1;
-		fold_tensor(&tensors[i], DEVICE_F32, 0, NULL);
-		if (op->inputs[i] < 0)
-			continue;
-		data = graph_data(graph, op->inputs[i]);
-		if (data == NULL)
-			goto done;
-		input = graph_value(graph, op->inputs[i]);
-		fold_tensor(&tensors[i], input->type, input->rank, input->dims);
-		tensors[i].constant = data;
-		inputs[i] = (int32_t) i;
-	}
+	if (!fold_inputs(graph, op, tensors, inputs))
+		goto done;
 	fold_tensor(&tensors[op->inputs_count], type, rank, dims);
 	tensors[op->inputs_count].binding = 0;
 	folded.inputs = inputs;

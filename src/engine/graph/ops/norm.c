@@ -85,33 +85,12 @@ batch_norm_column(struct graph *graph, int32_t value, uint8_t type, int x_rank)
 	return graph_view(graph, value, rank, dims);
 }
 
-/*
- * y = (x - mean) / sqrt(var + epsilon) · scale + b, as y = x · k + c: what is a constant is
- * computed in double precision once, and a linear layer before it takes both up.
- */
+/* Refuses the training mode, in the words of each version, and statistics for each element. */
 static bool
-lower_batch_normalization(struct graph *graph, const struct onnx_node *node)
+batch_norm_check_mode(struct graph *graph, const struct onnx_node *node)
 {
-	int32_t		inputs[5];
-	int32_t		k;
-	int32_t		c;
-	int32_t		deviation;
-	bool		constant = true;
-	double		epsilon;
 	int64_t		flag;
-	int64_t		channels;
-	uint8_t		type;
-	int			rank;
 
-	for (uint32_t i = 0; i < 5; i++)
-	{
-		inputs[i] = graph_input(graph, node, i);
-		if (inputs[i] == GRAPH_FAILED)
-			return false;
-		constant = constant && (i == 0 || graph_is_constant(graph, inputs[i]));
-	}
-	if (!graph_attribute_float(graph, node, "epsilon", 1e-5, &epsilon))
-		return false;
 	graph_attribute_ignore(graph, node, "momentum");	/* of the training mode alone */
 	if (node->version < 7)
 	{
@@ -137,6 +116,37 @@ lower_batch_normalization(struct graph *graph, const struct onnx_node *node)
 	for (uint32_t i = 1; i < node->outputs_count; i++)
 		if (graph_output_wanted(node, i))
 			return graph_unsupported(graph, node, "has outputs of the training mode");
+	return true;
+}
+
+/*
+ * y = (x - mean) / sqrt(var + epsilon) · scale + b, as y = x · k + c: what is a constant is
+ * computed in double precision once, and a linear layer before it takes both up.
+ */
+static bool
+lower_batch_normalization(struct graph *graph, const struct onnx_node *node)
+{
+	int32_t		inputs[5];
+	int32_t		k;
+	int32_t		c;
+	int32_t		deviation;
+	bool		constant = true;
+	double		epsilon;
+	int64_t		channels;
+	uint8_t		type;
+	int			rank;
+
+	for (uint32_t i = 0; i < 5; i++)
+	{
+		inputs[i] = graph_input(graph, node, i);
+		if (inputs[i] == GRAPH_FAILED)
+			return false;
+		constant = constant && (i == 0 || graph_is_constant(graph, inputs[i]));
+	}
+	if (!graph_attribute_float(graph, node, "epsilon", 1e-5, &epsilon))
+		return false;
+	if (!batch_norm_check_mode(graph, node))
+		return false;
 
 	type = graph_value(graph, inputs[0])->type;
 	rank = graph_value(graph, inputs[0])->rank;
