@@ -1,6 +1,7 @@
 /*
  * batch.c
- *	  What runs next: which class, which model, which rows.  See batch.h.
+ *	  Which rows run next, of the class and model that choose.c names, and what they are
+ *	  charged.  See batch.h.
  */
 #include "policy.h"
 
@@ -9,142 +10,6 @@
 #include "../../protocol/protocol.h"
 
 #define SLICE_BESIDE	3			/* of a slice, one part: how much bulk rows may lengthen an interactive batch */
-
-uint64_t
-batch_nsec(const struct batch_model *model, uint32_t rows)
-{
-	return model->nsec_batch + rows * model->nsec_row;
-}
-
-/* ---- bounds ---- */
-
-/*
- * Rows that fit into a slice by prediction.  Where the part that does not depend on rows is
- * longer than a slice, leaving rows out does not help, and theirs may take another one.
- */
-static uint32_t
-rows_slice(const struct batch_policy *policy, const struct batch_model *model, uint32_t rows)
-{
-	uint64_t	left = policy->slice > model->nsec_batch ? policy->slice - model->nsec_batch : policy->slice;
-
-	if (policy->slice == 0 || rows * model->nsec_row <= left)
-		return rows;
-	return (uint32_t) (left / model->nsec_row);
-}
-
-static uint32_t
-rows_room(const struct batch_policy *policy, const struct batch_model *model)
-{
-	uint32_t	rows = model->rows_max < policy->rows_max ? model->rows_max : policy->rows_max;
-
-	rows = rows_slice(policy, model, rows);
-	return rows > 0 ? rows : 1;
-}
-
-static bool
-is_short(const struct batch_policy *policy, const struct batch_model *model)
-{
-	return batch_nsec(model, 1) <= policy->slice;
-}
-
-/* ---- which class and model ---- */
-
-/* Whether a class's next batch of a model need not wait for more; otherwise until when it may. */
-static bool
-model_is_due(const struct batch_policy *policy, const struct batch_model *model, uint32_t class_,
-			 uint64_t now, uint64_t *due)
-{
-	const struct batch_request *head = queue_head(model, class_);
-
-	*due = head->arrived + policy->delay;
-	return policy->delay == 0 || now >= *due || head->marked ||
-		model->rows_waiting >= rows_room(policy, model);
-}
-
-/*
- * The model whose first request of the class is to be served first; short_: of those whose
- * rows fit into a slice.  wake: when one will be due.
- */
-static struct batch_model *
-choose_model(const struct batch_policy *policy, uint32_t class_, bool short_, uint64_t now, uint64_t *wake)
-{
-	struct batch_model *best = NULL;
-
-	if (policy->rows_class[class_] == 0)
-		return NULL;
-	for (struct batch_model *m = policy->models.next; m != &policy->models; m = m->next)
-	{
-		uint64_t	due;
-		uint64_t	tag;
-
-		if (!m->ready || m->rows_class[class_] == 0 || (short_ && !is_short(policy, m)))
-			continue;
-		if (!model_is_due(policy, m, class_, now, &due))
-		{
-			if (due < *wake)
-				*wake = due;
-			continue;
-		}
-		tag = queue_head(m, class_)->tag;
-		if (best == NULL || tag < queue_head(best, class_)->tag ||
-			(tag == queue_head(best, class_)->tag && m->waiting_since < best->waiting_since))
-			best = m;
-	}
-	return best;
-}
-
-static uint32_t
-rows_next(const struct batch_policy *policy, const struct batch_model *model, uint32_t class_)
-{
-	uint32_t	room = rows_room(policy, model);
-
-	if (queue_head(model, class_)->marked)
-		return 1;
-	return model->rows_waiting < room ? (uint32_t) model->rows_waiting : room;
-}
-
-static enum batch_next
-choose(const struct batch_policy *policy, uint64_t now, struct batch_model **model, uint32_t *class_,
-	   bool *unopposed, uint64_t *wake)
-{
-	struct batch_model *best[BATCH_CLASSES];
-	uint32_t	highest = BATCH_CLASSES;
-
-	*wake = UINT64_MAX;
-	for (uint32_t c = BATCH_CLASSES; c-- > 0;)
-	{
-		best[c] = choose_model(policy, c, false, now, wake);
-		if (best[c] != NULL)
-			highest = c;
-	}
-	if (highest == BATCH_CLASSES)
-		return *wake != UINT64_MAX ? BATCH_LATER : BATCH_NOTHING;
-	*class_ = highest;
-	for (uint32_t c = BATCH_CLASSES; c-- > highest + 1;)
-	{
-		if (best[c] != NULL && share_is_owed(policy, c, batch_nsec(best[c], rows_next(policy, best[c], c))))
-		{
-			*class_ = c;
-			break;
-		}
-	}
-	*unopposed = *class_ == highest;
-	*model = best[*class_];
-	return BATCH_NOW;
-}
-
-enum batch_next
-batch_peek(struct batch_policy *policy, uint64_t now, struct batch_model **model,
-		   uint32_t *rows, uint64_t *wake)
-{
-	uint32_t	class_;
-	bool		unopposed;
-	enum batch_next next = choose(policy, now, model, &class_, &unopposed, wake);
-
-	if (next == BATCH_NOW)
-		*rows = rows_next(policy, *model, class_);
-	return next;
-}
 
 /* ---- which rows ---- */
 
@@ -188,9 +53,9 @@ take(struct batch_policy *policy, struct batch *batch, struct batch_request *req
 	batch->slices[batch->slices_count++] = (struct batch_slice) {
 		.request = request, .first = request->taken, .count = rows
 	};
+	queue_take(policy, request, rows, batch->rows_class[request->class_] == 0);
 	batch->rows += rows;
 	batch->rows_class[request->class_] += rows;
-	queue_take(policy, request, rows);
 }
 
 static bool
@@ -200,9 +65,9 @@ is_full(const struct batch *batch, const struct room *room)
 		room->passed > BATCH_LOOK_PAST;
 }
 
-/* fresh: only of requests that no other batch computes rows of. */
+/* nested: in the middle of another batch. */
 static void
-fill(struct batch_policy *policy, struct batch *batch, uint32_t class_, bool fresh, uint64_t now,
+fill(struct batch_policy *policy, struct batch *batch, uint32_t class_, bool nested, uint64_t now,
 	 struct room *room)
 {
 	struct batch_request *head = &batch->model->queues[class_];
@@ -213,11 +78,9 @@ fill(struct batch_policy *policy, struct batch *batch, uint32_t class_, bool fre
 		uint32_t	rows = 0;
 
 		next = r->next;
-		if (r->formed == policy->formed || (r->deadline != 0 && now >= r->deadline))
+		if (r->formed == policy->formed || is_late(r, now) || (nested && !may_pass(r, now)))
 			continue;			/* has rows in this very batch, or is about to expire */
-		if (fresh && r->done < r->taken)
-			continue;
-		if (!r->marked)
+		if (!r->marked && (class_ != batch->class_ || fair_may_fill(policy, r, batch->next_tag)))
 			rows = rows_that_fit(r, room, batch->rows == 0);
 		if (rows == 0)
 		{
@@ -269,17 +132,19 @@ take_batch(struct batch_policy *policy, uint64_t now, struct batch *batch, bool 
 {
 	struct batch_model *model = batch->model;
 	struct batch_request *head = queue_head(model, batch->class_);
-	struct room room = {rows_room(policy, model), model->units_max > 0 ? model->units_max : UINT64_MAX, 0};
+	struct room room = {choose_room(policy, model), model->units_max > 0 ? model->units_max : UINT64_MAX, 0};
 
 	policy->formed++;
 	batch->rows = batch->slices_count = 0;
 	for (uint32_t c = 0; c < BATCH_CLASSES; c++)
 		batch->rows_class[c] = 0;
-	batch->marked = head->marked;
-	if (batch->marked)
-		take(policy, batch, head, 1);
-	else
+	batch->marked = !nested && head->marked;
+	if (!batch->marked)
 		fill(policy, batch, batch->class_, nested, now, &room);
+	if (!batch->marked)
+		fill(policy, batch, batch->class_, nested, now, &room);
+	else if (!is_late(head, now))
+		take(policy, batch, head, 1);
 	if (!nested && !batch->marked)
 		fill_beside(policy, batch, now, &room);
 	model->waiting_since = now;
@@ -287,14 +152,19 @@ take_batch(struct batch_policy *policy, uint64_t now, struct batch *batch, bool 
 	return batch->rows > 0;
 }
 
+bool
+batch_take(struct batch_policy *policy, uint64_t now, struct batch *batch)
+{
+	return take_batch(policy, now, batch, false);
+}
+
 enum batch_next
 batch_form(struct batch_policy *policy, uint64_t now, struct batch *batch, uint64_t *wake)
 {
-	enum batch_next next;
+	uint32_t	rows;
+	enum batch_next next = batch_choose(policy, now, batch, &rows, wake);
 
-	batch->rows = batch->slices_count = 0;
-	next = choose(policy, now, &batch->model, &batch->class_, &batch->unopposed, wake);
-	if (next != BATCH_NOW || take_batch(policy, now, batch, false))
+	if (next != BATCH_NOW || batch_take(policy, now, batch))
 		return next;
 	*wake = now;				/* all of them are late: batch_expire first */
 	return BATCH_LATER;
@@ -302,38 +172,17 @@ batch_form(struct batch_policy *policy, uint64_t now, struct batch *batch, uint6
 
 /* ---- between two segments ---- */
 
-/* Whether an interactive batch may run before a batch's next segment. */
-static bool
-gives_way(const struct batch_policy *policy, const struct batch *running, uint32_t interrupted)
-{
-	if (running->marked || policy->rows_class[INFER_CLASS_INTERACTIVE] == 0)
-		return false;
-	if (running->rows_class[INFER_CLASS_INTERACTIVE] > 0)
-		return interrupted == 0;
-	return !share_is_owed(policy, running->class_, policy->slice);
-}
-
 bool
 batch_interrupt(struct batch_policy *policy, uint64_t now, struct batch *running,
 				uint32_t interrupted, struct batch *batch)
 {
-	bool		short_ = running->rows_class[INFER_CLASS_INTERACTIVE] > 0;
-	uint64_t	wake = UINT64_MAX;
-	struct batch_model *model;
-
-	if (!gives_way(policy, running, interrupted))
+	if (!choose_between(policy, now, running, interrupted, batch))
+	{
+		running->unopposed = !choose_opposed(policy, running, now);
 		return false;
-	model = choose_model(policy, INFER_CLASS_INTERACTIVE, short_, now, &wake);
-	if (model == NULL || queue_head(model, INFER_CLASS_INTERACTIVE)->marked)
-		return false;
-	batch->model = model;
-	batch->class_ = INFER_CLASS_INTERACTIVE;
-	batch->unopposed = true;
-	if (!take_batch(policy, now, batch, true))
-		return false;
-	running->unopposed = false;
+	}
 	policy->suspended[running->class_]++;
-	return true;
+	return take_batch(policy, now, batch, true);	/* at least the row that it was chosen for */
 }
 
 void
@@ -351,7 +200,7 @@ batch_wanted(const struct batch *batch, uint64_t now)
 	{
 		struct batch_request *request = batch->slices[i].request;
 
-		if (request->deadline != 0 && now >= request->deadline && request->next == NULL)
+		if (is_late(request, now) && request->next == NULL)
 			request->late = true;
 		wanted = wanted || !(request->cancelled || request->late);
 	}

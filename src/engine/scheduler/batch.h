@@ -28,16 +28,17 @@
  *	- Within a class, roles get equal device time, and so do the sessions of a role (fair.c).
  *	  Equals are served in order of arrival, their models in turn.
  *	- A batch holds no more rows than are predicted to fit into a slice of time; one always.
- *	- What room is left goes to rows of other classes of the same model, higher ones first; they
+ *	- A batch is filled with what waits for its model, as far as that is fair to those who wait
+ *	  for other ones.  What room is left goes to rows of other classes, higher ones first; they
  *	  lengthen a batch with interactive rows by a third of a slice at most.
  *	- A request of which only a part fits goes on behind those that wait now.  A row that does
  *	  not fit any more is looked past, and heads the next batch.
  *	- A row that alone exceeds the room is a batch of its own.
  *	- A marked request is computed one row at a time, with nothing beside it, and neither
  *	  interrupts nor is interrupted.
- *	- Between segments a batch gives way to interactive ones, as long as its class is not owed
- *	  a slice.  One with interactive rows gives way to a single one between two segments, and
- *	  only to what is predicted to fit into a slice.
+ *	- Between segments a batch gives way to those of higher classes, as long as its own is not
+ *	  owed a slice.  One with interactive rows gives way to a single one between two segments,
+ *	  of interactive rows that are predicted to fit into a slice.
  *	- Who asks interactively is refused over queue_limit; others wait.
  *
  * The policy knows no thread, no clock and no allocator: the caller gives the time and holds
@@ -54,7 +55,8 @@
 
 #define BATCH_CLASSES		3		/* of enum infer_class */
 #define BATCH_ROLES			512		/* accounts of roles with pending requests */
-#define BATCH_DEPTH			3		/* a batch, an interactive one between its segments, a short one between that one's */
+#define BATCH_DEPTH			4		/* of a job, between its segments a statement's, between that one's an
+									 * interactive one, and a short one between that one's */
 
 struct batch_model;
 
@@ -78,7 +80,8 @@ struct batch_request
 	struct batch_model *model;
 	struct batch_session *session;	/* NULL: nobody's, served as a new one */
 	uint64_t	tag;				/* nsec of virtual time; queues are in its order */
-	uint64_t	row_nsec;			/* what was charged in advance for each row */
+	uint64_t	row_nsec;			/* predicted on arrival, of each row */
+	uint64_t	row_charged;		/* of virtual time, what its session was charged for each row then */
 	uint64_t	arrived;			/* nsec */
 	uint64_t	deadline;			/* nsec, 0 none */
 	uint64_t	formed;				/* the last batch that took rows of it */
@@ -125,7 +128,7 @@ struct batch_policy
 	uint64_t	rows_class[BATCH_CLASSES];	/* waiting, of ready and other models */
 	uint32_t	suspended[BATCH_CLASSES];	/* batches of the class between two segments */
 	int64_t		owed[BATCH_CLASSES];	/* nsec of device time */
-	uint64_t	now[BATCH_CLASSES];	/* virtual time: the tag served last */
+	uint64_t	now[BATCH_CLASSES];	/* virtual time: the tag of the last turn */
 	struct batch_role roles[BATCH_ROLES];
 };
 
@@ -139,12 +142,13 @@ struct batch_slice
 struct batch
 {
 	struct batch_model *model;
+	uint64_t	next_tag;			/* of those of its class that wait for other models; UINT64_MAX: none do */
 	uint32_t	class_;				/* whose turn it is */
 	uint32_t	rows;
 	uint32_t	rows_class[BATCH_CLASSES];
 	uint32_t	slices_count;
 	bool		marked;
-	bool		unopposed;			/* nothing of a higher class waited */
+	bool		unopposed;			/* nothing of a higher class waits for what runs next of it */
 	struct batch_slice slices[BATCH_SLICES_MAX];
 };
 
@@ -165,17 +169,23 @@ extern void batch_model_init(struct batch_model *model);
 extern bool batch_push(struct batch_policy *policy, struct batch_model *model,
 					   struct batch_request *request, uint64_t now);
 
-/* What batch_form would take, without taking it; rows is an upper bound. */
-extern enum batch_next batch_peek(struct batch_policy *policy, uint64_t now,
-								  struct batch_model **model, uint32_t *rows, uint64_t *wake);
+/*
+ * The model and class of the next batch, without its rows, of which rows is an upper bound.
+ * With BATCH_LATER *wake says when to ask again.
+ */
+extern enum batch_next batch_choose(struct batch_policy *policy, uint64_t now, struct batch *batch,
+									uint32_t *rows, uint64_t *wake);
 
-/* Takes the next batch.  With BATCH_LATER *wake says when to ask again. */
+/* Takes the rows of a batch that was chosen just now.  false: there are none but late ones. */
+extern bool batch_take(struct batch_policy *policy, uint64_t now, struct batch *batch);
+
+/* Both of them. */
 extern enum batch_next batch_form(struct batch_policy *policy, uint64_t now,
 								  struct batch *batch, uint64_t *wake);
 
 /*
- * Between two segments of a batch: what runs before the next one.  interrupted says how many
- * times that was the case since the segment before. 
+ * Between two segments of a batch: what runs before the next one; to be asked again until
+ * nothing does.  interrupted says how many times something did since the segment before.
  */
 extern bool batch_interrupt(struct batch_policy *policy, uint64_t now, struct batch *running,
 							uint32_t interrupted, struct batch *batch);

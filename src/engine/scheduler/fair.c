@@ -4,7 +4,7 @@
  *
  * Nouns
  *	tag				where a request stands in its class, in nanoseconds of virtual time
- *	virtual time	of a class: the tag that was served last
+ *	virtual time	of a class: the tag of who had the last turn
  *	weight			of a session: how many sessions of its role have pending requests
  *
  * Start-time fair queueing.  A request's tag is where its session has come to, but never
@@ -12,7 +12,12 @@
  * moves it on by that time times its weight: n sessions of a role move n times as fast, which
  * is how the role gets as much as another one with a single session.  The prediction is charged
  * on arrival, so that a session's requests queue up behind each other, and the difference to
- * what was measured when it is known.
+ * what was measured when it is known.  Weights change meanwhile: a request remembers what was
+ * charged for it, so that exactly that is given back.
+ *
+ * A batch is also filled by those whose turn it is not yet.  While other models wait they may
+ * be ahead of these by one slice of their own time, no more; and they do not move the virtual
+ * time on, or who sends one small call after the other would begin behind them each time.
  */
 #include "policy.h"
 
@@ -76,7 +81,7 @@ fair_enter(struct batch_policy *policy, struct batch_request *request)
 	uint64_t	nsec = batch_nsec(request->model, request->rows);
 
 	request->tag = policy->now[c];
-	request->row_nsec = nsec / request->rows;
+	request->row_nsec = request->row_charged = nsec / request->rows;
 	if (session == NULL)
 		return;
 	if (session->pending[0] + session->pending[1] + session->pending[2] == 0 &&
@@ -86,7 +91,8 @@ fair_enter(struct batch_policy *policy, struct batch_request *request)
 		session->role->sessions[c]++;
 	if (session->used[c] > request->tag)
 		request->tag = session->used[c];
-	session->used[c] = request->tag + nsec * weight_of(request);
+	request->row_charged *= weight_of(request);
+	session->used[c] = request->tag + request->rows * request->row_charged;
 }
 
 void
@@ -97,17 +103,23 @@ fair_leave(struct batch_request *request)
 
 	if (session == NULL)
 		return;
-	session->used[c] = less(session->used[c], (request->rows - request->done) * request->row_nsec * weight_of(request));
+	session->used[c] = less(session->used[c], (request->rows - request->done) * request->row_charged);
 	if (--session->pending[c] == 0)
 		session->role->sessions[c]--;
 }
 
+bool
+fair_may_fill(const struct batch_policy *policy, const struct batch_request *request, uint64_t next)
+{
+	return policy->slice == 0 || request->tag <= next || request->tag - next <= policy->slice * weight_of(request);
+}
+
 void
-fair_take(struct batch_policy *policy, struct batch_request *request, uint32_t rows)
+fair_take(struct batch_policy *policy, struct batch_request *request, uint32_t rows, bool turn)
 {
 	uint64_t   *now = &policy->now[request->class_];
 
-	if (request->tag > *now)
+	if (turn && request->tag > *now)
 		*now = request->tag;
 	request->tag += rows * request->row_nsec * weight_of(request);
 }
@@ -115,12 +127,12 @@ fair_take(struct batch_policy *policy, struct batch_request *request, uint32_t r
 void
 fair_charge(struct batch_request *request, uint32_t rows, uint64_t nsec)
 {
-	uint64_t	charged = rows * request->row_nsec;
-	uint64_t	weight = weight_of(request);
+	uint64_t	charged = rows * request->row_charged;
+	uint64_t	due = nsec * weight_of(request);
 	uint64_t   *used;
 
 	if (request->session == NULL)
 		return;
 	used = &request->session->used[request->class_];
-	*used = nsec > charged ? *used + (nsec - charged) * weight : less(*used, (charged - nsec) * weight);
+	*used = due > charged ? *used + (due - charged) : less(*used, charged - due);
 }

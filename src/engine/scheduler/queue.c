@@ -91,10 +91,10 @@ queue_leave_if_empty(struct batch_model *model)
 }
 
 void
-queue_take(struct batch_policy *policy, struct batch_request *request, uint32_t rows)
+queue_take(struct batch_policy *policy, struct batch_request *request, uint32_t rows, bool turn)
 {
 	count_rows(policy, request, -(int64_t) rows);
-	fair_take(policy, request, rows);
+	fair_take(policy, request, rows, turn);
 	request->taken += rows;
 	request->formed = policy->formed;
 	queue_unlink(request);

@@ -98,45 +98,51 @@ scheduler_drain(struct engine *engine, struct entry *entry, const struct status 
 /* ---- on the loop ---- */
 
 /*
- * Lock held: whether the next batch is one for the loop: predicted to be short, and no longer
- * than a slice, for the loop does not give way; of a model that has run since it was loaded.
- * A model that hangs does so on the scheduler's thread, and the loop goes on serving.
+ * Lock held: whether the batch that was chosen is one for the loop: predicted to be short, and
+ * no longer than a slice, for the loop does not give way; of a model that has run since it was
+ * loaded.  A model that hangs does so on the scheduler's thread, and the loop goes on serving.
  */
 static bool
-is_small(struct engine *engine, uint64_t now, enum batch_next *next)
+is_small(struct engine *engine, const struct batch *batch, uint32_t rows)
 {
-	struct batch_model *queue;
-	uint32_t	rows;
-	uint64_t	wake;
+	struct entry *entry = entry_of(batch->model);
 	uint64_t	most = engine->policy.slice < ENGINE_INLINE_NSEC ? engine->policy.slice : ENGINE_INLINE_NSEC;
 
-	*next = BATCH_NOTHING;
+	return latency_has_run(&entry->latency) && predict_nsec(entry, rows) < most;
+}
+
+/* Lock held.  Runs the next batch if it is one for the loop; otherwise wakes the scheduler. */
+static bool
+run_small(struct engine *engine, struct runner *runner, uint64_t now)
+{
+	struct batch *batch = &engine->turns[0].batch;
+	uint32_t	rows;
+	uint64_t	wake;
+	enum batch_next next;
+
 	if (engine->running || engine->policy.requests == 0)
 		return false;
-	*next = batch_peek(&engine->policy, now, &queue, &rows, &wake);
-	return *next == BATCH_NOW && latency_has_run(&entry_of(queue)->latency) &&
-		predict_nsec(entry_of(queue), rows) < most;
+	next = batch_choose(&engine->policy, now, batch, &rows, &wake);
+	if (next == BATCH_NOW && is_small(engine, batch, rows) && batch_take(&engine->policy, now, batch))
+	{
+		engine->running = true;
+		turn_run(engine, runner, 0, now);
+		return true;
+	}
+	if (next != BATCH_NOTHING)
+		pthread_cond_signal(&engine->work);
+	return false;
 }
 
 bool
 scheduler_dispatch(struct engine *engine, struct runner *runner)
 {
 	uint64_t	now = process_clock();
-	uint64_t	wake;
-	enum batch_next next;
-	bool		ran = false;
+	bool		ran;
 
 	pthread_mutex_lock(&engine->lock);
 	runner_expire(engine, runner, now);
-	if (is_small(engine, now, &next) &&
-		batch_form(&engine->policy, now, &engine->turns[0].batch, &wake) == BATCH_NOW)
-	{
-		engine->running = true;
-		turn_run(engine, runner, 0, now);
-		ran = true;
-	}
-	else if (next != BATCH_NOTHING)
-		pthread_cond_signal(&engine->work);
+	ran = run_small(engine, runner, now);
 	pthread_mutex_unlock(&engine->lock);
 	runner_send(engine, runner);
 	return ran;

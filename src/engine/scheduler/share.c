@@ -5,7 +5,9 @@
  * A lower class that waits, or is suspended between two segments, is owed share percent of
  * all device time that passes; what it gets is taken off.  When it is owed its next batch it
  * goes before higher classes.  What it gets while nothing higher waits is for nothing, and
- * what it is owed is bounded: a class cannot save up to hold others off.
+ * what it is owed is bounded: a class cannot save up to hold others off.  A class that got more
+ * than it was owed, by a row that cannot be cut, pays that off before it is owed again.
+ * Whatever the share, of what all classes want the higher ones keep their part.
  */
 #include "policy.h"
 
@@ -26,30 +28,41 @@ share_is_owed(const struct batch_policy *policy, uint32_t class_, uint64_t nsec)
 		policy->owed[class_] >= (int64_t) bounded(policy, nsec);
 }
 
+static bool
+waits(const struct batch_policy *policy, uint32_t class_)
+{
+	return policy->rows_class[class_] > 0 || policy->suspended[class_] > 0;
+}
+
+/* Percent: not more than leaves as much to the classes that are owed nothing. */
+static uint64_t
+share_now(const struct batch_policy *policy)
+{
+	uint32_t	claimants = 1;
+
+	for (uint32_t c = INFER_CLASS_STATEMENT; c < BATCH_CLASSES; c++)
+		claimants += waits(policy, c);
+	return policy->share < 100 / claimants ? policy->share : 100 / claimants;
+}
+
 void
 share_charge(struct batch_policy *policy, const struct batch *batch, uint64_t nsec)
 {
 	int64_t		most = policy->slice > 0 ? 2 * (int64_t) policy->slice : OWED_MAX;
+	int64_t		earned = (int64_t) (nsec * share_now(policy) / 100);
 
 	for (uint32_t c = INFER_CLASS_STATEMENT; c < BATCH_CLASSES; c++)
 	{
-		bool		waits = policy->rows_class[c] > 0 || policy->suspended[c] > 0;
 		uint64_t	own = batch->rows_class[c] == 0 ? 0 : nsec * batch->rows_class[c] / batch->rows;
 		int64_t		before = policy->owed[c];
 		int64_t		owed = before - (int64_t) own;
+		int64_t		floor = before < 0 ? before : 0;
 
-		if (!waits && own == 0 && before == 0)
-			continue;
-		if (waits || own > 0)
-			owed += (int64_t) (nsec * policy->share / 100);
-		if (batch->unopposed || !waits)
-		{
-			int64_t		floor = before < 0 ? before : 0;
-
-			if (owed < floor)
-				owed = floor;
-		}
-		if (!waits && owed > 0)
+		if (waits(policy, c) || own > 0 || before < 0)
+			owed += earned;
+		if (batch->unopposed && owed < floor)
+			owed = floor;
+		if (!waits(policy, c) && owed > 0)
 			owed = 0;
 		policy->owed[c] = owed > most ? most : owed;
 	}

@@ -1,0 +1,736 @@
+/*
+ * batch_stress.c
+ *	  The policy of scheduler/batch.c on a virtual clock, for long: whatever comes in whatever
+ *	  order, and how device time is shared in the end.
+ *
+ * The first part takes random steps (arrivals, cancels, deadlines, batches and their segments,
+ * models that come and go, settings that change) and after each of them counts anew what the
+ * policy counts: every row is given out exactly once or not at all, every request ends exactly
+ * once, nothing idles while something could run.
+ *
+ * The second part lets sources of calls that always want more compete, and adds up what each
+ * of them got.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/scheduler/batch.h"
+#include "protocol/protocol.h"
+#include "tap.h"
+
+#define REQUESTS	256
+#define SESSIONS	64
+#define MODELS		6
+#define STEPS		400000
+#define ROLES		2000		/* more than there are accounts */
+
+struct running
+{
+	struct batch batch;
+	uint32_t	interrupted;
+	bool		between;			/* a segment has ended */
+	uint64_t	nsec;
+};
+
+static struct batch_policy policy;
+static struct batch_model models[MODELS];
+static struct batch_session sessions[SESSIONS];
+static struct batch_request requests[REQUESTS];
+static struct running stack[BATCH_DEPTH];
+static uint32_t depth;
+static uint64_t now;
+static unsigned seed;
+static const char *wrong;
+
+/* what the test knows of a request; not what the policy says */
+static struct known
+{
+	bool		pending;
+	bool		dropped;			/* cancelled, late or drained: the rest of its rows is not given out */
+	uint32_t	given;
+	uint32_t	ended;
+	uint32_t	running;			/* batches that compute rows of it */
+}			known[REQUESTS];
+
+static uint64_t rows_pushed;
+static uint64_t rows_given;
+static uint64_t rows_dropped;
+
+static uint32_t
+dice(uint32_t sides)
+{
+	return (uint32_t) rand_r(&seed) % sides;
+}
+
+static void
+check(bool good, const char *what)
+{
+	if (!good && wrong == NULL)
+		wrong = what;
+}
+
+static struct known *
+known_of(const struct batch_request *request)
+{
+	return &known[request - requests];
+}
+
+/* ---- what is counted ---- */
+
+static bool
+is_late(const struct batch_request *r)
+{
+	return r->deadline != 0 && now >= r->deadline;
+}
+
+static void
+check_queue(const struct batch_model *m, uint32_t c, uint64_t *rows)
+{
+	const struct batch_request *head = &m->queues[c];
+
+	for (const struct batch_request *r = head->next; r != head; r = r->next)
+	{
+		check(r->next->prev == r && r->prev->next == r, "a queue's links");
+		check(r->prev == head || r->prev->tag <= r->tag, "a queue's order");
+		check(r->model == m && r->class_ == c && known_of(r)->pending && !known_of(r)->dropped, "who is in a queue");
+		check(r->taken == known_of(r)->given && r->taken < r->rows, "rows taken");
+		*rows += r->rows - r->taken;
+	}
+}
+
+static void
+check_models(void)
+{
+	uint64_t	rows_class[BATCH_CLASSES] = {0};
+	uint32_t	waiting = 0;
+	uint32_t	in_ring = 0;
+
+	for (int m = 0; m < MODELS; m++)
+	{
+		uint64_t	all = 0;
+
+		for (uint32_t c = 0; c < BATCH_CLASSES; c++)
+		{
+			uint64_t	rows = 0;
+
+			check_queue(&models[m], c, &rows);
+			check(rows == models[m].rows_class[c], "a model's waiting rows of a class");
+			rows_class[c] += rows;
+			all += rows;
+		}
+		check(all == models[m].rows_waiting, "a model's waiting rows");
+		waiting += all > 0;
+	}
+	for (const struct batch_model *m = policy.models.next; m != &policy.models; m = m->next)
+		in_ring += m->rows_waiting > 0;
+	check(in_ring == waiting, "the models with waiting rows");
+	for (uint32_t c = 0; c < BATCH_CLASSES; c++)
+		check(rows_class[c] == policy.rows_class[c], "waiting rows of a class");
+}
+
+static void
+check_requests(void)
+{
+	uint32_t	all = 0;
+	uint32_t	classes[BATCH_CLASSES] = {0};
+	uint32_t	of_session[SESSIONS][BATCH_CLASSES] = {{0}};
+	uint32_t	of_role[BATCH_ROLES][BATCH_CLASSES] = {{0}};
+
+	for (int i = 0; i < REQUESTS; i++)
+	{
+		if (!known[i].pending)
+			continue;
+		all++;
+		classes[requests[i].class_]++;
+		if (requests[i].session != NULL)
+			of_session[requests[i].session - sessions][requests[i].class_]++;
+	}
+	check(all == policy.requests, "requests");
+	for (uint32_t c = 0; c < BATCH_CLASSES; c++)
+		check(classes[c] == policy.requests_class[c], "requests of a class");
+	for (int s = 0; s < SESSIONS; s++)
+		for (uint32_t c = 0; c < BATCH_CLASSES; c++)
+		{
+			check(of_session[s][c] == sessions[s].pending[c], "a session's requests");
+			if (of_session[s][c] > 0)
+				of_role[sessions[s].role - policy.roles][c]++;
+		}
+	for (int r = 0; r < BATCH_ROLES; r++)
+		for (uint32_t c = 0; c < BATCH_CLASSES; c++)
+			check(of_role[r][c] == policy.roles[r].sessions[c], "a role's sessions");
+}
+
+static void
+check_shares(void)
+{
+	uint32_t	suspended[BATCH_CLASSES] = {0};
+
+	for (uint32_t d = 0; d + 1 < depth; d++)
+		suspended[stack[d].batch.class_]++;
+	for (uint32_t c = 0; c < BATCH_CLASSES; c++)
+	{
+		check(suspended[c] == policy.suspended[c], "suspended batches");
+		check(policy.owed[c] <= 2 * (int64_t) 5000, "what a class is owed at most");
+	}
+	check(policy.owed[INFER_CLASS_INTERACTIVE] == 0, "interactive calls are owed nothing");
+}
+
+/* ---- steps ---- */
+
+static void
+ended(struct batch_request *r)
+{
+	struct known *k = known_of(r);
+
+	check(k->pending, "a request ended twice");
+	check(k->running == 0 && r->next == NULL, "a request ended while it waited or ran");
+	check(r->taken == r->done && r->taken == k->given, "a request ended without all its rows");
+	check(k->dropped || r->late || k->given == r->rows, "a request ended early");
+	rows_dropped += r->rows - k->given;
+	k->pending = false;
+	k->ended++;
+}
+
+static void
+push(void)
+{
+	uint32_t	at = dice(REQUESTS);
+	struct batch_request *r = &requests[at];
+	struct batch_model *model = &models[dice(MODELS)];
+	uint32_t	waits = policy.requests_class[INFER_CLASS_INTERACTIVE];
+	bool		taken;
+
+	if (known[at].pending)
+		return;
+	memset(r, 0xA5, sizeof(*r));
+	r->next = r->prev = NULL;
+	r->rows = 1 + (dice(4) == 0 ? dice(400) : dice(8));
+	r->class_ = dice(BATCH_CLASSES);
+	r->deadline = dice(6) == 0 ? now + dice(20000) : 0;
+	r->marked = dice(20) == 0;
+	r->units = NULL;
+	r->role = dice(ROLES);
+	r->session = dice(10) == 0 ? NULL : &sessions[dice(SESSIONS)];
+	taken = batch_push(&policy, model, r, now);
+	check(taken == (r->class_ != INFER_CLASS_INTERACTIVE || waits < policy.requests_max), "who is refused");
+	if (!taken)
+		return;
+	known[at] = (struct known) {.pending = true, .ended = known[at].ended};
+	rows_pushed += r->rows;
+}
+
+static void
+cancel(void)
+{
+	uint32_t	at = dice(REQUESTS);
+
+	if (!known[at].pending)
+		return;
+	known[at].dropped = true;
+	if (batch_cancel(&policy, &requests[at]))
+		ended(&requests[at]);
+	else
+		check(known[at].running > 0, "a cancelled request that is not computed ends at once");
+}
+
+static void
+expire(void)
+{
+	struct batch_request *r;
+
+	while ((r = batch_expire(&policy, now)) != NULL)
+	{
+		check(is_late(r), "who is late");
+		ended(r);
+	}
+	for (int i = 0; i < REQUESTS; i++)
+		if (known[i].pending && is_late(&requests[i]) && requests[i].late)
+			known[i].dropped = true;
+}
+
+/* A model's load has failed: as in the engine, only where nothing of it is computed. */
+static void
+drain(void)
+{
+	struct batch_model *m = &models[dice(MODELS)];
+	struct batch_request *r;
+
+	for (uint32_t d = 0; d < depth; d++)
+		if (stack[d].batch.model == m)
+			return;
+	if (m->ready)
+		return;
+	for (int i = 0; i < REQUESTS; i++)
+		known[i].dropped |= known[i].pending && requests[i].model == m && known[i].running == 0;
+	while ((r = batch_drain(&policy, m)) != NULL)
+		ended(r);
+	check(m->rows_waiting == 0, "a drained model");
+}
+
+static void
+check_slice(const struct batch *b, const struct batch_slice *s, uint32_t at)
+{
+	struct known *k = known_of(s->request);
+
+	check(s->request->model == b->model && s->count > 0, "a slice of the batch's model");
+	check(k->pending && !k->dropped && !is_late(s->request), "nobody's rows are computed");
+	check(s->first == k->given && s->first + s->count <= s->request->rows, "each row is given out once, in order");
+	check(at == 0 || (s->request->class_ == b->class_ && k->running == 0 && !s->request->marked), "who interrupts");
+	check(s->request->marked == b->marked && (!b->marked || b->rows == 1), "a marked row is alone");
+}
+
+static void
+took(struct batch *b)
+{
+	uint32_t	rows = 0;
+	const struct batch *outer = depth > 0 ? &stack[depth - 1].batch : NULL;
+
+	check(outer == NULL || b->class_ < outer->class_ || b->class_ == INFER_CLASS_INTERACTIVE, "a higher class interrupts");
+
+	for (uint32_t i = 0; i < b->slices_count; i++)
+	{
+		const struct batch_slice *s = &b->slices[i];
+
+		check_slice(b, s, depth);
+		known_of(s->request)->given += s->count;
+		known_of(s->request)->running++;
+		rows += s->count;
+	}
+	rows_given += rows;
+	check(rows == b->rows && rows == b->rows_class[0] + b->rows_class[1] + b->rows_class[2], "a batch's rows");
+	check(b->model->ready, "of a model that is loaded");
+	check(rows == 1 || rows <= (b->model->rows_max < policy.rows_max ? b->model->rows_max : policy.rows_max), "rows at most");
+	check(rows == 1 || b->model->nsec_batch >= policy.slice || batch_nsec(b->model, rows) <= policy.slice, "a slice at most");
+	stack[depth].interrupted = 0;
+	stack[depth].between = false;
+	stack[depth++].nsec = 0;
+}
+
+static bool
+could_run(const struct batch_request *r, uint32_t class_)
+{
+	return r->next != NULL && r->class_ == class_ && r->model->ready && !is_late(r);
+}
+
+static void
+form(void)
+{
+	uint64_t	wake;
+	enum batch_next next = batch_form(&policy, now, &stack[0].batch, &wake);
+
+	if (next == BATCH_NOW)
+		took(&stack[0].batch);
+	if (next == BATCH_LATER)
+		check(wake == now || policy.delay > 0, "when to ask again");
+	for (int i = 0; i < REQUESTS && next == BATCH_NOTHING; i++)
+		for (uint32_t c = 0; c < BATCH_CLASSES; c++)
+			check(!could_run(&requests[i], c), "nothing idles while something could run");
+}
+
+/* Nothing passes although it waits: only for a reason. */
+static void
+check_not_passed(const struct running *r)
+{
+	bool		interactive = r->batch.rows_class[INFER_CLASS_INTERACTIVE] > 0;
+
+	if (r->batch.marked || (interactive && r->interrupted > 0) || policy.delay > 0 ||
+		(!interactive && policy.owed[r->batch.class_] >= (int64_t) policy.slice))
+		return;
+	for (int i = 0; i < REQUESTS; i++)
+		for (uint32_t c = 0; c < (interactive ? 1 : r->batch.class_); c++)
+			check(!could_run(&requests[i], c) || requests[i].marked || known[i].running > 0 ||
+				  (interactive && batch_nsec(requests[i].model, 1) > policy.slice), "a call that may pass does");
+}
+
+static void
+interrupt(void)
+{
+	struct running *r = &stack[depth - 1];
+
+	if (!r->between || depth == BATCH_DEPTH)
+		return;
+	if (batch_interrupt(&policy, now, &r->batch, r->interrupted, &stack[depth].batch))
+		took(&stack[depth].batch);
+	else
+		check_not_passed(r);
+}
+
+static void
+segment(void)
+{
+	struct running *r = &stack[depth - 1];
+	uint64_t	nsec = 1 + dice(8000);
+
+	now += nsec;
+	r->nsec += nsec;
+	batch_charge_segment(&policy, &r->batch, nsec, true);
+	r->between = true;
+	r->interrupted = 0;
+}
+
+static void
+finish(void)
+{
+	struct batch *b = &stack[depth - 1].batch;
+	uint64_t	nsec = dice(8000);
+
+	now += nsec;
+	batch_charge_segment(&policy, b, nsec, false);
+	batch_charge(&policy, b, stack[depth - 1].nsec + nsec);
+	for (uint32_t i = 0; i < b->slices_count; i++)
+	{
+		struct batch_request *r = b->slices[i].request;
+
+		known_of(r)->running--;
+		if (batch_done(&policy, r, b->slices[i].count))
+			ended(r);
+	}
+	if (--depth == 0)
+		return;
+	batch_resume(&policy, &stack[depth - 1].batch);
+	stack[depth - 1].interrupted++;
+}
+
+/* A batch that nobody wants has only requests that were dropped. */
+static void
+give_up(void)
+{
+	struct batch *b = &stack[depth - 1].batch;
+
+	if (batch_wanted(b, now))
+		return;
+	for (uint32_t i = 0; i < b->slices_count; i++)
+	{
+		check(known_of(b->slices[i].request)->dropped || is_late(b->slices[i].request), "a wanted batch is not given up");
+		known_of(b->slices[i].request)->dropped = true;
+	}
+	finish();
+}
+
+static void
+change(void)
+{
+	struct batch_model *m = &models[dice(MODELS)];
+
+	switch (dice(5))
+	{
+		case 0:
+			m->ready = dice(4) != 0;
+			break;
+		case 1:
+			policy.slice = 500 + dice(4500);
+			break;
+		case 2:
+			policy.share = dice(51);
+			break;
+		case 3:
+			policy.rows_max = 1 + dice(64);
+			policy.delay = dice(4) == 0 ? 3000 : 0;
+			break;
+		case 4:
+			m->nsec_row = dice(3) == 0 ? 0 : dice(2000);
+			m->nsec_batch = dice(3) == 0 ? 0 : dice(6000);
+			break;
+	}
+}
+
+static void
+step(void)
+{
+	uint32_t	what = dice(100);
+
+	now += dice(300);
+	if (what < 40)
+		push();
+	else if (what < 47)
+		cancel();
+	else if (what < 52)
+		expire();
+	else if (what < 53)
+		change();
+	else if (what < 54)
+		drain();
+	else if (depth == 0)
+		form();
+	else if (what < 65)
+		segment();
+	else if (what < 80)
+		interrupt();
+	else if (what < 84)
+		give_up();
+	else
+		finish();
+}
+
+static void
+start(uint32_t rows_max, uint64_t slice, uint32_t share)
+{
+	batch_policy_init(&policy);
+	policy.rows_max = rows_max;
+	policy.slice = slice;
+	policy.share = share;
+	memset(sessions, 0, sizeof(sessions));
+	memset(known, 0, sizeof(known));
+	memset(requests, 0, sizeof(requests));
+	depth = 0;
+	now = 1;
+	for (int m = 0; m < MODELS; m++)
+	{
+		batch_model_init(&models[m]);
+		models[m].rows_max = m == 0 ? 3 : 1000;
+		models[m].nsec_row = 100 * (uint64_t) m;
+		models[m].ready = true;
+	}
+}
+
+static void
+test_random(unsigned from)
+{
+	uint64_t	ends = 0;
+
+	seed = from;
+	wrong = NULL;
+	rows_pushed = rows_given = rows_dropped = 0;
+	start(16, 2000, 5);
+	policy.requests_max = 60;
+	for (int i = 0; i < STEPS && wrong == NULL; i++)
+	{
+		step();
+		check_requests();
+		check_models();
+		check_shares();
+	}
+
+	/* nothing new comes: all that is there ends */
+	policy.delay = 0;
+	for (int m = 0; m < MODELS; m++)
+		models[m].ready = true;
+	for (int i = 0; i < 10 * REQUESTS * 400 && policy.requests > 0 && wrong == NULL; i++)
+	{
+		expire();
+		if (depth > 0)
+			finish();
+		else
+			form();
+	}
+	for (int i = 0; i < REQUESTS; i++)
+		ends += known[i].ended;
+	check_requests();
+	check_models();
+	check(policy.requests == 0 && rows_pushed == rows_given + rows_dropped, "every row is given out or dropped");
+	tap_ok(wrong == NULL, "random steps, from %u: %llu requests ended, %llu rows computed, %llu not%s%s", from,
+		   (unsigned long long) ends, (unsigned long long) rows_given, (unsigned long long) rows_dropped,
+		   wrong != NULL ? "; wrong: " : "", wrong != NULL ? wrong : "");
+}
+
+/* ---- who gets how much ---- */
+
+struct source						/* wants more as soon as it has its answer */
+{
+	int			model;
+	uint32_t	class_;
+	uint32_t	role;
+	uint32_t	rows;
+	uint32_t	requests;			/* in flight at a time */
+	uint64_t	pause;				/* nsec from an answer to the next call */
+	uint64_t	got;				/* nsec of device time */
+};
+
+static struct source *sources;
+static int sources_count;
+static uint64_t busy;
+static uint64_t due[REQUESTS];		/* when a request is sent again; 0: it is under way */
+static int	source_of[REQUESTS];
+
+static void
+arrive(void)
+{
+	for (int i = 0; i < REQUESTS; i++)
+	{
+		struct source *s = &sources[source_of[i]];
+
+		if (source_of[i] < 0 || due[i] == 0 || due[i] > now)
+			continue;
+		requests[i] = (struct batch_request) {
+			.rows = s->rows, .class_ = s->class_, .role = s->role, .session = &sessions[source_of[i]]
+		};
+		batch_push(&policy, &models[s->model], &requests[i], now);
+		due[i] = 0;
+	}
+}
+
+static void
+answer(struct batch *b, uint64_t nsec)
+{
+	batch_charge(&policy, b, nsec);
+	for (uint32_t i = 0; i < b->slices_count; i++)
+	{
+		struct batch_request *r = b->slices[i].request;
+		int			at = (int) (r - requests);
+
+		sources[source_of[at]].got += nsec * b->slices[i].count / b->rows;
+		if (batch_done(&policy, r, b->slices[i].count))
+			due[at] = now + sources[source_of[at]].pause;
+	}
+	arrive();
+}
+
+/* Runs a batch in segments of a slice, others between them; predictions are a third off. */
+static void
+run(uint32_t at)
+{
+	struct running *r = &stack[at];
+	uint64_t	total = batch_nsec(r->batch.model, r->batch.rows) * (70 + dice(60)) / 100;
+	uint64_t	left = total;
+
+	for (;;)
+	{
+		uint64_t	nsec = left < policy.slice ? left : policy.slice;
+
+		now += nsec;
+		busy += nsec;
+		left -= nsec;
+		arrive();
+		batch_charge_segment(&policy, &r->batch, nsec, left > 0);
+		if (left == 0)
+			break;
+		r->interrupted = 0;
+		while (at + 1 < BATCH_DEPTH && batch_interrupt(&policy, now, &r->batch, r->interrupted, &stack[at + 1].batch))
+		{
+			r->interrupted++;
+			run(at + 1);
+			batch_resume(&policy, &r->batch);
+		}
+	}
+	answer(&r->batch, total);
+}
+
+static void
+compete(uint64_t nsec)
+{
+	uint64_t	until = now + nsec;
+	uint64_t	wake;
+
+	busy = 0;
+	for (int i = 0; i < sources_count; i++)
+		sources[i].got = 0;
+	while (now < until)
+	{
+		arrive();
+		if (batch_form(&policy, now, &stack[0].batch, &wake) == BATCH_NOW)
+			run(0);
+		else
+			now += 1000;
+	}
+}
+
+static void
+start_sources(struct source *all, int count, uint32_t rows_max, uint64_t slice, uint32_t share)
+{
+	int			at = 0;
+
+	start(rows_max, slice, share);
+	seed = 7;
+	sources = all;
+	sources_count = count;
+	for (int i = 0; i < REQUESTS; i++)
+		source_of[i] = -1;
+	for (int s = 0; s < count; s++)
+		for (uint32_t i = 0; i < all[s].requests; i++, at++)
+		{
+			source_of[at] = s;
+			due[at] = now;
+		}
+}
+
+static double
+percent(const struct source *source)
+{
+	return 100.0 * (double) source->got / (double) busy;
+}
+
+#define MSEC	UINT64_C(1000000)
+#define SLICE	(10 * MSEC)
+
+static void
+test_classes(void)
+{
+	struct source all[] = {
+		{.model = 1, .class_ = INFER_CLASS_INTERACTIVE, .role = 1, .rows = 4, .requests = 8},
+		{.model = 2, .class_ = INFER_CLASS_STATEMENT, .role = 2, .rows = 256, .requests = 1},
+		{.model = 3, .class_ = INFER_CLASS_JOB, .role = 3, .rows = 256, .requests = 2},
+	};
+
+	/* of model 3 a row costs ten slices, of model 2 a batch is one */
+	start_sources(all, 3, 1024, SLICE, 5);
+	models[1].nsec_row = MSEC / 10;
+	models[2].nsec_row = MSEC / 10;
+	models[3].nsec_row = 10 * SLICE;
+	compete(400000 * MSEC);
+	tap_ok(percent(&all[0]) > 85 && percent(&all[1]) > 4 && percent(&all[2]) > 4 && percent(&all[1]) < 7 && percent(&all[2]) < 7,
+		   "of a device that is wanted by all, lower classes get their share: %.1f %%, %.1f %%, %.1f %%",
+		   percent(&all[0]), percent(&all[1]), percent(&all[2]));
+
+	/* the device is mostly the job's for a while: that is no debt */
+	all[0].pause = 40 * MSEC;
+	all[1].pause = 100000 * MSEC;
+	compete(100000 * MSEC);
+	tap_ok(percent(&all[2]) > 60, "what calls leave is the job's (%.1f %%)", percent(&all[2]));
+	all[0].pause = 0;
+	compete(20000 * MSEC);
+	tap_ok(percent(&all[2]) > 4 && percent(&all[2]) < 7, "and its share when calls come thick again (%.1f %%)", percent(&all[2]));
+
+	start_sources(all, 3, 1024, SLICE, 50);
+	models[1].nsec_row = MSEC / 10;
+	models[2].nsec_row = MSEC / 10;
+	models[3].nsec_row = MSEC;
+	all[0].pause = all[1].pause = 0;
+	compete(100000 * MSEC);
+	tap_ok(percent(&all[0]) > 30 && percent(&all[1]) > 25 && percent(&all[2]) > 25,
+		   "the greatest shares leave the highest class its third: %.1f %%, %.1f %%, %.1f %%",
+		   percent(&all[0]), percent(&all[1]), percent(&all[2]));
+}
+
+/* Roles with one, two and ten sessions; models, rows and calls at a time differ. */
+static void
+test_fairness(uint32_t class_)
+{
+	struct source all[13];
+	uint64_t	role[3] = {0};
+	uint64_t	least = UINT64_MAX;
+	uint64_t	most = 0;
+
+	for (int i = 0; i < 13; i++)
+		all[i] = (struct source) {
+			.model = 1 + i % 5, .class_ = class_, .role = i == 0 ? 1 : i < 3 ? 2 : 3, .rows = 1 + (uint32_t) i * 17 % 90,
+			.requests = 1 + (uint32_t) i % 3
+		};
+	start_sources(all, 13, 64, SLICE, 5);
+	for (int m = 1; m < MODELS; m++)
+		models[m].nsec_row = (uint64_t) m * MSEC / 5;
+	compete(200000 * MSEC);
+	for (int i = 0; i < 13; i++)
+	{
+		role[all[i].role - 1] += all[i].got;
+		if (all[i].role != 3)
+			continue;
+		least = all[i].got < least ? all[i].got : least;
+		most = all[i].got > most ? all[i].got : most;
+	}
+	tap_ok(role[0] * 100 > busy * 30 && role[1] * 100 > busy * 30 && role[2] * 100 > busy * 30,
+		   "class %u: roles get equal device time, however many sessions they have: %.1f %%, %.1f %%, %.1f %%", class_,
+		   100.0 * (double) role[0] / (double) busy, 100.0 * (double) role[1] / (double) busy,
+		   100.0 * (double) role[2] / (double) busy);
+	tap_ok(least * 10 > most * 8, "and sessions of a role, whatever they ask: %.0f to %.0f ms", (double) least / MSEC, (double) most / MSEC);
+}
+
+int
+main(void)
+{
+	for (unsigned from = 1; from <= 3; from++)
+		test_random(from);
+	test_classes();
+	for (uint32_t c = 0; c < BATCH_CLASSES; c++)
+		test_fairness(c);
+	return tap_done();
+}
