@@ -81,6 +81,7 @@ struct request
 	uint64_t	overflow_mark;
 
 	/* for display */
+	uint64_t	began;				/* nsec: its last batch */
 	uint32_t	role;
 	uint32_t	model;				/* oid of the foreign server */
 	uint32_t	version;

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/engine.h"
 #include "engine/model/files.h"
 #include "engine/sandbox.h"
 #include "engine/scheduler/latency.h"
@@ -53,6 +54,24 @@ test_settings(void)
 		   !set(&s, "batch_rows", false, &status), "so is what is no number");
 	tap_ok(!set(&s, "device=cpu", true, &status) && status.error == 0 && strcmp(s.device, "auto") == 0 &&
 		   set(&s, "queue_limit=5", true, &status) && s.queue_limit == 5, "some settings need a start");
+}
+
+/* The clock is read before the lock is held, or by another thread. */
+static void
+test_counters(void)
+{
+	static struct engine engine;
+	static struct entry entry;
+
+	counters_segment_begins(&engine, 1000);
+	counters_segment_ends(&engine, &entry, 1500);
+	counters_reset(&engine, 2000);
+	counters_segment_ends(&engine, &entry, 1900);
+	tap_ok(engine.busy_nsec == 0 && counters_busy(&engine, 2000) == 0 && counters_elapsed(&engine, 1900) == 1,
+		   "times before the last reset count for nothing");
+	counters_segment_begins(&engine, 2100);
+	engine.running = true;
+	tap_ok(counters_busy(&engine, 2300) == 200 && counters_elapsed(&engine, 2300) == 300, "and those after it do");
 }
 
 static void
@@ -215,6 +234,7 @@ main(void)
 	if (mkdtemp(folder) == NULL || mkdtemp(other) == NULL)
 		return 1;
 	test_settings();
+	test_counters();
 	test_latency();
 	test_residency();
 	test_files(folder);

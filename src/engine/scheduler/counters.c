@@ -24,7 +24,7 @@ counters_segment_begins(struct engine *engine, uint64_t now)
 void
 counters_segment_ends(struct engine *engine, struct entry *entry, uint64_t now)
 {
-	engine->busy_nsec += now - engine->batch_began;
+	engine->busy_nsec += now > engine->batch_began ? now - engine->batch_began : 0;
 	engine->batch_began = now;
 	entry->segments++;
 }

@@ -7,7 +7,7 @@
  *	requests that are complete.
  *
  * A batch predicted to take longer than infer.slice is cut into segments where the model can
- * be, and gives way between them: an interactive batch runs then and there, on this thread, in
+ * be, and gives way between them: a batch of a higher class runs then and there, on this thread, in
  * the next of engine->turns.  Only the scheduler's thread does so; the loop's batches are
  * short.
  *
@@ -64,13 +64,14 @@ begin(struct turn *turn, uint64_t now)
 	{
 		const struct batch_slice *slice = &batch->slices[i];
 		struct request *request = request_of(slice->request);
-		uint64_t	waited = now - request->batch.arrived;
+		uint64_t	waited = now > request->batch.arrived ? now - request->batch.arrived : 0;
 
 		turn->slices[i] = (struct model_slice) {
 			.request = &request->work, .first = slice->first, .count = slice->count
 		};
 		counters_rows_waited(request, slice->count, waited);
 		request->queue_nsec = waited;
+		request->began = now;
 		request->batches++;
 		if (batch->rows > request->batch_rows)
 			request->batch_rows = batch->rows;
@@ -124,12 +125,13 @@ between(struct model_yield *yield)
 {
 	struct turn *turn = (struct turn *) ((char *) yield - offsetof(struct turn, yield));
 	struct engine *engine = turn->engine;
-	uint64_t	now = process_clock();
+	uint64_t	now;
 	uint64_t	left;
 	bool		wanted;
 
 	__atomic_fetch_add(&engine->page->device_beat, 1, __ATOMIC_RELAXED);
 	pthread_mutex_lock(&engine->lock);
+	now = process_clock();		/* with the lock: calls arrive and counters are reset meanwhile */
 	end_segment(turn, now, true);
 	turn->interrupted = 0;
 	for (;;)

@@ -41,7 +41,7 @@ usec_since(const struct report *report, uint64_t then)
 }
 
 static void
-put_request(struct engine *engine, struct report *report, const struct request *request)
+put_request(struct report *report, const struct request *request)
 {
 	const struct connection *connection = request->region->connection;
 	struct infer_activity activity = {
@@ -60,7 +60,7 @@ put_request(struct engine *engine, struct report *report, const struct request *
 	if (request->batch.taken > request->batch.done)
 	{
 		activity.state = INFER_ACTIVITY_RUNNING;
-		activity.compute_usec = usec_since(report, engine->batch_began);
+		activity.compute_usec = usec_since(report, request->began);
 		activity.queue_usec -= activity.compute_usec < activity.queue_usec ? activity.compute_usec : activity.queue_usec;
 	}
 	memcpy(activity.key, request->entry->key, sizeof(activity.key));
@@ -105,7 +105,7 @@ activity_frame(struct connection *connection, uint64_t request, uint32_t length)
 	pthread_mutex_lock(&engine->lock);
 	for (struct region *region = server->regions; region != NULL; region = region->next)
 		if (region->request.in_flight)
-			put_request(engine, &report, &region->request);
+			put_request(&report, &region->request);
 	registry_visit(engine, put_askers, &report);
 	pthread_mutex_unlock(&engine->lock);
 	memcpy(report.data, &report.head, sizeof(report.head));
