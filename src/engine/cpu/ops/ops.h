@@ -32,11 +32,13 @@ extern void cpu_integer_reduce(uint8_t type, uint16_t fn, const void *x, int64_t
 extern void cpu_integer_reduce_start(uint8_t type, uint16_t fn, void *state);
 extern void cpu_integer_reduce_finish(uint8_t type, uint16_t fn, int64_t n, const void *state, void *y);
 
-/* convert.c */
+/* cast.c */
 extern bool cpu_cast_supports(uint8_t from, uint8_t to);
 extern void cpu_run_cast(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
-extern void cpu_run_lookup(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
 #define CPU_CAST_TEXT_BYTES	32		/* the longest text of a number */
+
+/* lookup.c */
+extern void cpu_run_lookup(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
 
 /* layout.c */
 extern void cpu_run_copy(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
