@@ -73,6 +73,8 @@ toy_open(const struct model_files *files, const char *options, struct device *de
 	const struct model_file *file = model_files_find(files, "toy");
 	struct toy *toy;
 
+	if (toy_has(file, "slow"))
+		usleep(100000);			/* time for requests to come while it loads */
 	if (toy_has(file, "malformed"))
 	{
 		status_set(status, INFER_ERROR_MODEL, "the toy is malformed");
@@ -83,8 +85,6 @@ toy_open(const struct model_files *files, const char *options, struct device *de
 		status_set(status, INFER_ERROR_UNSUPPORTED, "the toy is not supported");
 		return NULL;
 	}
-	if (toy_has(file, "slow"))
-		usleep(100000);			/* time for requests to come while it loads */
 	toy = calloc(1, sizeof(*toy));
 	toy->model.ops = &toy_ops;
 	toy->model.bytes = toy_has(file, "large") ? 1 << 20 : 1024;

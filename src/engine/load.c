@@ -10,6 +10,9 @@
  *	load_writer_nsec while others wait is followed by the next, or, if only requests wait, by
  *	who of them asks to load first; two writers do no harm, since
  *	files are renamed into place.
+ *	UNLOAD while the loader has the key waits for it: the model goes as soon as it has come, and
+ *	those who waited for it learn the signature and have their calls computed.  An UNLOAD that
+ *	is not carried out yet when LOAD comes is answered and forgotten: the model stays.
  *	A load that fails answers its error to all, and to everybody who asks later, until a
  *	LOAD with RETRY; want of memory is not remembered.
  *
@@ -215,6 +218,16 @@ start_job(struct engine *engine, struct entry *entry, struct load_job *job)
 	return true;
 }
 
+/* Somebody wants a model that was to be unloaded: it stays after all. */
+static void
+keep(struct entry *entry)
+{
+	struct asker *unloaders = entry->unloaders;
+
+	entry->unloaders = NULL;
+	load_answer_unloaded(unloaders);
+}
+
 /* Whether the job was taken; otherwise the asker has its answer, or waits. */
 static bool
 ask(struct engine *engine, struct entry *entry, struct load_job *job, struct asker *asker)
@@ -234,16 +247,16 @@ ask(struct engine *engine, struct entry *entry, struct load_job *job, struct ask
 			}
 			break;
 		case INFER_MODEL_EVICTED:
-			if (entry->model != NULL)	/* not yet drained: stays after all */
+			if (entry->model != NULL)	/* not yet drained */
 			{
 				entry->state = INFER_MODEL_LOADED;
-				load_answer_unloaded(entry->unloaders);
-				entry->unloaders = NULL;
+				keep(entry);
 				load_answer_loaded(asker, &entry->model->signature);
 				return false;
 			}
 			break;
 		case INFER_MODEL_LOADING:
+			keep(entry);
 			if (entry->loading || (!is_writer && (job->flags & INFER_LOAD_WROTE) == 0 && job->files_count == 0))
 			{
 				asker_append(&entry->askers, asker);
@@ -264,76 +277,12 @@ ask(struct engine *engine, struct entry *entry, struct load_job *job, struct ask
 
 /* ---- the frame ---- */
 
-/* A C string of its own, or NULL if it has a zero byte (or memory is out). */
-static char *
-copy_text(const char *text, uint32_t length)
-{
-	if (text == NULL || memchr(text, 0, length) != NULL)
-		return NULL;
-	return strndup(text, length);
-}
-
-static bool
-parse_files(struct infer_reader *r, struct load_job *job)
-{
-	if (job->files_count == 0)
-		return true;
-	job->names = calloc(job->files_count, sizeof(*job->names));
-	job->sizes = calloc(job->files_count, sizeof(*job->sizes));
-	job->fds = malloc(job->files_count * sizeof(*job->fds));
-	for (uint32_t i = 0; i < job->files_count && job->fds != NULL; i++)
-		job->fds[i] = -1;
-	if (job->names == NULL || job->sizes == NULL || job->fds == NULL)
-		return false;
-	for (uint32_t i = 0; i < job->files_count; i++)
-	{
-		uint32_t	length;
-		const char *name = infer_get_string(r, &length);
-
-		job->names[i] = copy_text(name, length);
-		job->sizes[i] = infer_get_u64(r);
-		if (job->names[i] == NULL)
-			return false;
-	}
-	return true;
-}
-
-static struct load_job *
-parse_load(const uint8_t *payload, uint32_t length)
-{
-	struct infer_load load;
-	struct infer_reader r = {.data = payload, .size = length};
-	const uint8_t *head = infer_get_bytes(&r, sizeof(load));
-	struct load_job *job;
-
-	if (head == NULL)
-		return NULL;
-	memcpy(&load, head, sizeof(load));
-	if (load.files_count > INFER_FDS_MAX ||
-		(load.flags & ~(INFER_LOAD_RETRY | INFER_LOAD_WROTE | INFER_LOAD_CHECK)) != 0)
-		return NULL;
-	job = calloc(1, sizeof(*job));
-	if (job == NULL)
-		return NULL;
-	memcpy(job->key, load.key, INFER_KEY_BYTES);
-	memcpy(job->digest, load.digest, INFER_KEY_BYTES);
-	job->flags = load.flags;
-	job->files_count = load.files_count;
-	job->options = copy_text((const char *) infer_get_bytes(&r, load.options_length), load.options_length);
-	if (job->options == NULL || !parse_files(&r, job) || r.failed || r.used != r.size)
-	{
-		loader_job_free(job);
-		return NULL;
-	}
-	return job;
-}
-
 const char *
 load_frame(struct connection *connection, uint64_t request, const uint8_t *payload, uint32_t length,
 		   int *fds, uint32_t *fds_count)
 {
 	struct engine *engine = connection->server->engine;
-	struct load_job *job = parse_load(payload, length);
+	struct load_job *job = load_parse(payload, length);
 	struct entry *entry;
 	struct asker *asker;
 
@@ -378,34 +327,47 @@ load_frame(struct connection *connection, uint64_t request, const uint8_t *paylo
 
 /* ---- UNLOAD ---- */
 
+/* Whether the asker has to wait until the model is gone. */
+static bool
+unload(struct engine *engine, struct entry *entry, struct asker *asker)
+{
+	if (entry->model == NULL && !entry->loading)
+	{
+		if (entry->state == INFER_MODEL_FAILED)
+			entry->state = 0;
+		return false;
+	}
+	asker_append(&entry->unloaders, asker);
+	if (entry->model != NULL)
+		registry_evict(engine, entry);
+	return true;
+}
+
+/* Request 0 only gives up writing the files: another one may have written them. */
 const char *
 load_unload_frame(struct connection *connection, uint64_t request, const uint8_t *payload, uint32_t length)
 {
 	struct engine *engine = connection->server->engine;
-	struct infer_unload unload;
+	struct infer_unload frame;
 	struct asker *asker;
 	struct entry *entry;
 
-	if (length != sizeof(unload))
+	if (length != sizeof(frame))
 		return "an UNLOAD frame is malformed";
-	memcpy(&unload, payload, sizeof(unload));
+	memcpy(&frame, payload, sizeof(frame));
 	asker = asker_new(connection, request, 0);
 	if (asker == NULL)
 		return "too many UNLOAD frames wait for an answer";
 	pthread_mutex_lock(&engine->lock);
-	entry = registry_find(engine, unload.key);
-	if (entry != NULL && entry->model != NULL)
-	{
-		asker_append(&entry->unloaders, asker);
-		asker = NULL;
-		registry_evict(engine, entry);
-	}
-	else if (entry != NULL && awaits_writer(entry) && entry->writer == connection)
+	entry = registry_find(engine, frame.key);
+	if (entry != NULL && awaits_writer(entry) && entry->writer == connection)
 		load_next_writer(engine, entry);
-	else if (entry != NULL && entry->state == INFER_MODEL_FAILED)
-		entry->state = 0;
+	else if (entry != NULL && request != 0 && unload(engine, entry, asker))
+		asker = NULL;
 	pthread_mutex_unlock(&engine->lock);
-	if (asker != NULL)
+	if (asker != NULL && request == 0)
+		asker_free(asker);
+	else if (asker != NULL)
 		load_answer_unloaded(asker);
 	return NULL;
 }

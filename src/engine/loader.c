@@ -279,6 +279,8 @@ finish_loaded(struct engine *engine, struct entry *entry, struct loaded *loaded)
 	entry->askers = NULL;
 	load_answer_loaded(askers, &entry->model->signature);
 	pthread_cond_signal(&engine->work);
+	if (entry->unloaders != NULL)
+		registry_evict(engine, entry);
 }
 
 static void
@@ -334,8 +336,13 @@ finish(struct engine *engine, struct load_job *job, struct loaded *loaded)
 	}
 	entry->loading = false;
 	if (loaded->model != NULL)
+	{
 		finish_loaded(engine, entry, loaded);
-	else if (loaded->result == FILES_MISSING)
+		return;
+	}
+	load_answer_unloaded(entry->unloaders);
+	entry->unloaders = NULL;
+	if (loaded->result == FILES_MISSING)
 		finish_missing(engine, entry);
 	else
 		finish_failed(engine, entry, &loaded->status, loaded->result == FILES_OK &&

@@ -12,6 +12,9 @@ extern void loader_push(struct engine *engine, struct load_job *job);
 
 extern void loader_job_free(struct load_job *job);
 
+/* NULL: the frame is malformed, or out of memory.  The descriptors are filled in by the caller. */
+extern struct load_job *load_parse(const uint8_t *payload, uint32_t length);
+
 /* Answers of load.c, with the engine's lock held; each frees the askers it is given. */
 extern void load_answer_error(struct asker *asker, const struct status *status);
 extern void load_answer_need_files(struct asker *asker);

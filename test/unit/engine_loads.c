@@ -253,6 +253,94 @@ test_unload(void)
 	raw_close(&c[1]);
 }
 
+/* A model that is being loaded for the first client; the second has a call that waits for it. */
+static bool
+load_slowly(struct raw_client *c, const char *contents, uint8_t *key)
+{
+	static float x = 1;
+
+	engine_toy(&engine, contents, true, key);
+	raw_load(&c[0], key, key, 0);
+	while (model_stats(&c[1], key).state != INFER_MODEL_LOADING)
+		usleep(1000);
+	raw_fill(&c[1].regions[0], key, &x, 1);
+	return raw_submit(&c[1], &c[1].regions[0]);
+}
+
+static void
+test_unload_while_loading(void)
+{
+	struct raw_client c[4];
+	uint8_t		key[INFER_KEY_BYTES];
+	bool		good;
+
+	for (int i = 0; i < 4; i++)
+		raw_connect(&c[i], engine.socket);
+	raw_region(&c[1], 0, 1 << 16);
+
+	good = load_slowly(c, "slow, unloaded meanwhile", key);
+	raw_unload(&c[2], key);
+	good = good && raw_receive(&c[2], RAW_TIMEOUT) == INFER_FRAME_UNLOADED;
+	tap_ok(good && raw_receive(&c[0], 0) == INFER_FRAME_LOADED && model_stats(&c[3], key).bytes == 0 &&
+		   model_stats(&c[3], key).state == INFER_MODEL_EVICTED, "unloading what is being loaded lets it load first, and then go");
+	tap_ok(raw_wait(&c[1], &c[1].regions[0], RAW_TIMEOUT) && c[1].regions[0].map->reply.error == 0,
+		   "the calls that waited for it are computed");
+
+	good = load_slowly(c, "slow, unloaded, wanted again", key);
+	raw_unload(&c[2], key);
+	while (model_stats(&c[2], key).state == 0)
+		usleep(1000);
+	raw_load(&c[3], key, key, 0);
+	good = good && raw_receive(&c[2], RAW_TIMEOUT) == INFER_FRAME_UNLOADED && raw_receive(&c[0], RAW_TIMEOUT) == INFER_FRAME_LOADED &&
+		raw_receive(&c[3], RAW_TIMEOUT) == INFER_FRAME_LOADED;
+	tap_ok(good && raw_wait(&c[1], &c[1].regions[0], RAW_TIMEOUT) && model_stats(&c[3], key).state == INFER_MODEL_LOADED,
+		   "who wants it after that keeps it");
+
+	good = load_slowly(c, "slow and malformed", key);
+	raw_unload(&c[2], key);
+	good = good && raw_receive(&c[0], RAW_TIMEOUT) == INFER_FRAME_ERROR && raw_error(&c[0]).error == INFER_ERROR_MODEL &&
+		raw_receive(&c[2], RAW_TIMEOUT) == INFER_FRAME_UNLOADED;
+	tap_ok(good && raw_wait(&c[1], &c[1].regions[0], RAW_TIMEOUT) && c[1].regions[0].map->reply.error == INFER_ERROR_MODEL,
+		   "what cannot be loaded is unloaded, too");
+
+	good = load_slowly(c, "slow, unloaded by who has gone", key);
+	raw_unload(&c[2], key);
+	while (model_stats(&c[3], key).state != INFER_MODEL_LOADING)
+		usleep(1000);
+	raw_close(&c[2]);
+	good = good && raw_receive(&c[0], RAW_TIMEOUT) == INFER_FRAME_LOADED;
+	tap_ok(good && raw_wait(&c[1], &c[1].regions[0], RAW_TIMEOUT) && engine_lives(&engine), "who wants it unloaded may go before");
+	raw_close(&c[0]);
+	raw_close(&c[1]);
+	raw_close(&c[3]);
+}
+
+/* What a writer that gives up sends, after another one wrote the files. */
+static void
+test_late_surrender(void)
+{
+	struct raw_client c[2];
+	struct infer_frame frame;
+	uint8_t		key[INFER_KEY_BYTES];
+	bool		good;
+
+	raw_connect(&c[0], engine.socket);
+	raw_connect(&c[1], engine.socket);
+	engine_toy(&engine, "written by two", false, key);
+	raw_load(&c[0], key, key, 0);
+	good = raw_receive(&c[0], RAW_TIMEOUT) == INFER_FRAME_ERROR && raw_error(&c[0]).error == INFER_ERROR_NEED_FILES;
+	engine_toy(&engine, "written by two", true, key);
+	raw_load(&c[1], key, key, INFER_LOAD_WROTE);
+	good = good && raw_receive(&c[1], RAW_TIMEOUT) == INFER_FRAME_LOADED;
+	frame = raw_frame(&c[0], INFER_FRAME_UNLOAD, INFER_KEY_BYTES);
+	frame.request = 0;
+	raw_send(&c[0], &frame, key, NULL, 0);
+	tap_ok(good && is_silent(&c[0]) && model_stats(&c[1], key).state == INFER_MODEL_LOADED,
+		   "a writer that gives up too late unloads nothing");
+	raw_close(&c[0]);
+	raw_close(&c[1]);
+}
+
 static void
 test_eviction(void)
 {
@@ -369,6 +457,8 @@ main(int argc, char **argv)
 	test_references();
 	test_greedy();
 	test_unload();
+	test_unload_while_loading();
+	test_late_surrender();
 	test_eviction();
 	test_dawdling_writer();
 	test_many_loads();
