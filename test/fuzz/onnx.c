@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "engine/device.h"
-#include "engine/model/graph_model.h"
+#include "engine/model/graph/graph_model.h"
 #include "engine/status.h"
 
 #define ROWS		3

@@ -17,7 +17,7 @@
 #include "engine/device.h"
 #include "engine/graph/graph_internal.h"
 #include "engine/model/files.h"
-#include "engine/model/graph_model.h"
+#include "engine/model/graph/graph_model.h"
 #include "engine/model/model.h"
 #include "engine/status.h"
 #include "tap.h"

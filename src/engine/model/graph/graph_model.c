@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../status.h"
+#include "../../status.h"
 
 #define ACTIVATION_BYTES	(UINT64_C(64) << 20)	/* of one batch: arena and bindings; kept for the next */
 #define HOST_BYTES			(UINT64_C(256) << 20)	/* of a graph on the host, beside its files */

@@ -1,5 +1,5 @@
 /*
- * graph_buffers.c
+ * buffers.c
  *	  What a batch of a graph lies in: bindings, arena, errors of rows, bytes of strings.
  *
  * Invariants
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../status.h"
+#include "../../status.h"
 
 static void *
 aligned_zeroed(uint64_t bytes)

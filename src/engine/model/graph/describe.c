@@ -1,5 +1,5 @@
 /*
- * graph_describe.c
+ * describe.c
  *	  What a graph does, node by node, for people: the part of infer-engine check PATH that
  *	  the signature does not tell.
  */
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../graph/graph_internal.h"
+#include "../../graph/graph_internal.h"
 
 static void
 print_shape(uint32_t rank, const int64_t *dims)

@@ -1,7 +1,7 @@
 /*
  * graph_model.h
- *	  A graph as a model: what graph_model.c (open), graph_run.c, graph_buffers.c, graph_rows.c,
- *	  graph_profile.c and graph_describe.c share.
+ *	  A graph as a model: what graph_model.c (open), run.c, buffers.c, rows.c, profile.c
+ *	  and describe.c share.
  *
  * Everything but buffers is immutable after open; buffers belong to the one thread that
  * runs the model.  A batch between two of its segments keeps its buffers, and one that runs
@@ -10,9 +10,9 @@
 #ifndef ENGINE_MODEL_GRAPH_MODEL_H
 #define ENGINE_MODEL_GRAPH_MODEL_H
 
-#include "../graph/graph.h"
-#include "../scheduler/batch.h"
-#include "model.h"
+#include "../../graph/graph.h"
+#include "../../scheduler/batch.h"
+#include "../model.h"
 
 struct graph_buffers				/* grown to the largest batch so far, then reused */
 {
@@ -65,7 +65,7 @@ extern bool graph_compute_profiled(struct graph_model *m, struct device_queue *q
 								   struct model_request *request, struct status *status);
 extern void graph_model_describe(struct model *model);
 
-/* ---- graph_buffers.c ---- */
+/* ---- buffers.c ---- */
 
 #define GRAPH_TEXTS_MAX	(UINT64_C(32) << 20)	/* bytes of strings: of several rows together, kept for the next batch */
 
@@ -78,7 +78,7 @@ extern bool graph_texts_grow(struct graph_model *m, uint64_t wanted, struct stat
 /* Frees what a row of very long strings left behind. */
 extern void graph_texts_shrink(struct graph_model *m);
 
-/* ---- graph_rows.c ---- */
+/* ---- rows.c ---- */
 
 /* That the columns are those of the signature; the engine checks too, and pointers depend on it. */
 extern bool graph_rows_check(const struct graph_model *m, const struct model_slice *slice,

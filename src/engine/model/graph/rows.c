@@ -1,5 +1,5 @@
 /*
- * graph_rows.c
+ * rows.c
  *	  Rows between the regions of requests and the buffers of a batch.
  *
  * Invariants
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "../status.h"
+#include "../../status.h"
 
 #define TEXTS_ROW_MAX	(UINT64_C(1) << 30)		/* bytes of one row's strings */
 

@@ -1,5 +1,5 @@
 /*
- * graph_run.c
+ * run.c
  *	  A batch through a graph: rows are gathered from requests, computed, checked, and
  *	  scattered into replies.
  *
@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../status.h"
+#include "../../status.h"
 
 #define WAIT_USEC		(1000 * 1000)
 /* ---- compute ---- */

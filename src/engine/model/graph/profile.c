@@ -1,5 +1,5 @@
 /*
- * graph_profile.c
+ * profile.c
  *	  One row through a graph with the time of each primitive: on this device every op of the
  *	  program is a segment, so each is enqueued and waited for by itself.
  *
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../process.h"
+#include "../../process.h"
 
 #define NAME_MAX_BYTES	200			/* of a node, or of the operators fused into one */
 
