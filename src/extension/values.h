@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "nodes/bitmapset.h"
 
 #include "catalog.h"
 #include "client.h"
@@ -27,6 +28,15 @@ typedef struct InferBinding InferBinding;
  */
 extern InferBinding *infer_binding_make(const InferModel *model, int nargs, const Oid *types,
 										MemoryContext context);
+
+/*
+ * The same for rows of a named composite type whose columns come one by one, as they are in the type
+ * (dropped ones too), so that the row need not be formed: values[i] is column i, from 0.
+ */
+extern InferBinding *infer_binding_make_columns(const InferModel *model, Oid type, MemoryContext context);
+
+/* Of such a binding: the columns that a write looks at.  In the current memory context. */
+extern Bitmapset *infer_binding_columns(const InferBinding *binding);
 
 /*
  * Look at what of a row's shape only its values tell (the columns of a composite value),
@@ -44,6 +54,16 @@ extern void infer_binding_prepare(const InferBinding *binding, Datum *values, co
  */
 extern void infer_binding_write(const InferBinding *binding, InferCall *call, uint32 row,
 								const Datum *values, const bool *nulls);
+
+/*
+ * The same for numbers of fixed size, quickly: false if there is more to it, or something wrong;
+ * then nothing is raised, and infer_binding_write is to write the row.
+ */
+extern bool infer_binding_write_plain(const InferBinding *binding, InferCall *call, uint32 row,
+									  const Datum *values, const bool *nulls);
+
+/* Asks for all columns of a call, before its first row is written: see infer_client_unwrite. */
+extern void infer_binding_open(const InferBinding *binding, InferCall *call);
 
 /* ---- results ---- */
 

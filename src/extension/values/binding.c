@@ -107,6 +107,7 @@ binding_plan_positional(const InferBinding *binding, int count, const ValueType 
 		plan_elements(binding, count, types, from, out);
 	else
 		value_count_error(binding, count, HOLDER_ARGUMENTS);
+	binding_plan_plain(binding, out);
 }
 
 /* ---- shapes ---- */
@@ -241,9 +242,32 @@ infer_binding_make(const InferModel *model, int nargs, const Oid *types, MemoryC
 	return binding;
 }
 
+InferBinding *
+infer_binding_make_columns(const InferModel *model, Oid type, MemoryContext context)
+{
+	MemoryContext old = MemoryContextSwitchTo(context);
+	InferBinding *binding = binding_new(model, context);
+
+	binding->mode = BINDING_ROW;
+	binding->columns = binding_row_plan(binding, type);
+	MemoryContextSwitchTo(old);
+	return binding;
+}
+
+Bitmapset *
+infer_binding_columns(const InferBinding *binding)
+{
+	const StepList *steps = &binding->columns->steps;
+	Bitmapset  *columns = NULL;
+
+	for (int i = 0; i < steps->count; i++)
+		columns = bms_add_member(columns, steps->steps[i].from);
+	return columns;
+}
+
 /* ---- writing ---- */
 
-/* Points all sinks at this row. */
+/* Points all sinks at this row.  Rows are written in order: the first one makes the columns. */
 void
 binding_open(const InferBinding *binding, InferCall *call, uint32 row)
 {
@@ -256,15 +280,17 @@ binding_open(const InferBinding *binding, InferCall *call, uint32 row)
 		sink->base = row * sink->width;
 		sink_find(sink);
 	}
+	if (row == 0 && binding->inputs_count > 1)
+		++*binding->moves;		/* those found first may have moved when later ones were made */
 }
 
-/* Columns move while others are asked for; ask for the address again. */
+/* Ask for the address again. */
 void
 sink_find(ValueSink *sink)
 {
 	sink->data = infer_client_column(sink->call, sink->input, sink->width);
 	sink->data += sink->base * infer_type_bytes(sink->type);
-	sink->moves = ++*sink->binding->moves;
+	sink->moves = *sink->binding->moves;
 }
 
 static void
@@ -303,6 +329,8 @@ binding_run_steps(const InferBinding *binding, InferCall *call, uint32 row, cons
 				  const Datum *values, const bool *nulls)
 {
 	binding_open(binding, call, row);
+	if (steps->plain != NULL && binding_run_plain(binding, steps, values, nulls))
+		return;
 	for (int i = 0; i < steps->count; i++)
 	{
 		const BindingStep *step = &steps->steps[i];
@@ -327,21 +355,32 @@ is_varlena(const ValueType *type)
 		type->source == SOURCE_BPCHAR || type->source == SOURCE_JSONB;
 }
 
+static void
+prepare_steps(const StepList *steps, Datum *values, const bool *nulls)
+{
+	for (int i = 0; i < steps->count; i++)
+	{
+		const BindingStep *step = &steps->steps[i];
+
+		if (is_varlena(&step->type) && !nulls[step->from])
+			values[step->from] = fetch_toasted(values[step->from]);
+	}
+}
+
 void
 infer_binding_prepare(const InferBinding *binding, Datum *values, const bool *nulls)
 {
 	switch (binding->mode)
 	{
 		case BINDING_POSITIONAL:
-			for (int i = 0; i < binding->steps.count; i++)
-			{
-				const BindingStep *step = &binding->steps.steps[i];
-
-				if (is_varlena(&step->type) && !nulls[step->from])
-					values[step->from] = fetch_toasted(values[step->from]);
-			}
+			prepare_steps(&binding->steps, values, nulls);
 			break;
 		case BINDING_ROW:
+			if (binding->columns != NULL)
+			{
+				prepare_steps(&binding->columns->steps, values, nulls);
+				break;
+			}
 			if (nulls[0])
 				break;
 			values[0] = PointerGetDatum(DatumGetHeapTupleHeader(values[0]));
@@ -364,10 +403,31 @@ infer_binding_write(const InferBinding *binding, InferCall *call, uint32 row,
 			binding_run_steps(binding, call, row, &binding->steps, values, nulls);
 			break;
 		case BINDING_ROW:
-			binding_row_write(binding, call, row, values[0]);
+			if (binding->columns != NULL)
+				binding_run_steps(binding, call, row, &binding->columns->steps, values, nulls);
+			else
+				binding_row_write(binding, call, row, values[0]);
 			break;
 		case BINDING_OBJECT:
 			binding_object_write(binding, call, row, values[0]);
 			break;
 	}
+}
+
+bool
+infer_binding_write_plain(const InferBinding *binding, InferCall *call, uint32 row,
+						  const Datum *values, const bool *nulls)
+{
+	const StepList *steps = binding->columns != NULL ? &binding->columns->steps : &binding->steps;
+
+	if (steps->plain == NULL)
+		return false;
+	binding_open(binding, call, row);
+	return binding_run_plain(binding, steps, values, nulls);
+}
+
+void
+infer_binding_open(const InferBinding *binding, InferCall *call)
+{
+	binding_open(binding, call, 0);
 }

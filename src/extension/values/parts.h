@@ -10,7 +10,7 @@
  *	sink		an input's column of the call being written
  *
  * types.c knows which SQL types can be which inputs; binding.c plans steps from names and
- * counts; rows.c does so for the columns of a composite value, whose type is only known
+ * counts; plain.c runs the commonest ones quickly; rows.c does so for the columns of a composite value, whose type is only known
  * from the value; objects.c reads jsonb by key; arrays.c and convert.c put values into
  * sinks; messages.c says what is wrong.  The way back is in results.h.
  */
@@ -86,10 +86,20 @@ typedef struct BindingStep
 	ValueType	type;
 } BindingStep;
 
+typedef struct PlainStep			/* a number of fixed size, for a number: see plain.c */
+{
+	uint8		conversion;
+	bool		missing;
+	int			from;
+	uint32		input;
+	uint32		element;
+} PlainStep;
+
 typedef struct StepList
 {
 	int			count;
 	BindingStep *steps;
+	PlainStep  *plain;			/* as many; NULL: not all of them are plain */
 } StepList;
 
 typedef struct ValueSink
@@ -135,6 +145,7 @@ struct InferBinding
 	bool		named;			/* every input's elements have names */
 	StepList	steps;			/* positional */
 	RowPlan   **row;			/* points to the current plan, or to NULL */
+	const RowPlan *columns;		/* rows come as their columns: the plan of these; else NULL */
 	ValueSink  *sinks;			/* scratch of a write, one per input */
 	uint64	   *moves;			/* how often columns may have changed their addresses */
 };
@@ -174,8 +185,19 @@ sink_data(ValueSink *sink)
 	return sink->data;
 }
 
+/* ---- plain.c ---- */
+
+/* When all steps are there: whether they are plain.  Allocates in the current memory context. */
+extern void binding_plan_plain(const InferBinding *binding, StepList *steps);
+
+/* False, and nothing raised, if a value needs more than that; sinks are open. */
+extern bool binding_run_plain(const InferBinding *binding, const StepList *steps,
+							  const Datum *values, const bool *nulls);
+
 /* ---- rows.c, objects.c ---- */
 
+/* For columns of a named composite type that come without the row; lives as long as the binding. */
+extern const RowPlan *binding_row_plan(const InferBinding *binding, Oid type);
 extern void binding_row_prepare(const InferBinding *binding, Datum value);
 extern void binding_row_write(const InferBinding *binding, InferCall *call, uint32 row, Datum value);
 extern void binding_object_write(const InferBinding *binding, InferCall *call, uint32 row, Datum value);

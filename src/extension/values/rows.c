@@ -161,10 +161,17 @@ plan_row(const InferBinding *binding, Oid type, int32 typmod, uint64 identifier)
 			steps += binding->inputs[i].names_count;
 		plan->steps.steps = palloc0(sizeof(BindingStep) * steps);
 		plan_by_name(binding, plan);
+		binding_plan_plain(binding, &plan->steps);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextSetParent(context, binding->context);
 	return plan;
+}
+
+const RowPlan *
+binding_row_plan(const InferBinding *binding, Oid type)
+{
+	return plan_row(binding, type, -1, 0);
 }
 
 static RowPlan *
