@@ -247,6 +247,7 @@ open_device(struct status *status)
 	if (engine.info.threads == 0)
 		engine.info.threads = 1;
 	engine.page->cores = engine.info.threads;
+	memcpy(engine.page->device, engine.info.name, strnlen(engine.info.name, sizeof(engine.page->device) - 1));
 	return true;
 }
 

@@ -4,7 +4,7 @@
  *
  * Nouns
  *	connection	one per backend, made at first use, kept for the session
- *	call		one request in one region: typed columns in, a reply out
+ *	call		one request in one region: typed columns in, a reply out, of one row or many
  *
  * Loop
  *	infer_client_begin → fill columns (infer_client_column) → infer_client_submit →
@@ -25,6 +25,8 @@
 #define INFER_CLIENT_H
 
 #include "postgres.h"
+
+#include "lib/stringinfo.h"
 
 #include "catalog.h"
 #include "compat.h"
@@ -49,10 +51,10 @@ enum InferClientError
 };
 
 /*
- * A call of 1 to INFER_ROWS_MAX rows.  The model must outlive the call.  Its time
- * (infer.timeout) begins here.
+ * A call of 1 to INFER_ROWS_MAX rows, of that enum infer_class unless infer.request_class says
+ * another.  The model must outlive the call.
  */
-extern InferCall *infer_client_begin(const InferModel *model, uint32 rows);
+extern InferCall *infer_client_begin(const InferModel *model, uint32 rows, uint32 class_);
 
 /*
  * Room for the values of an input (all rows): rows × width elements of the signature's
@@ -66,6 +68,11 @@ extern void *infer_client_column(InferCall *call, uint32 input, uint64 width);
 /* A string for an element of a string column: copies it into the region. */
 extern void infer_client_string(InferCall *call, uint32 input, uint64 element, const char *text, Size length);
 
+/*
+ * Sends the call, if the engine has room for it now; else wait does.  The call's time
+ * (infer.timeout) begins here, and again in wait if the engine has answered or died by then:
+ * what the caller did in between is not the call's.
+ */
 extern void infer_client_submit(InferCall *call, uint32 outputs_wanted);
 
 /* Before submit, of a call of one row: its reply is to have the time of each operator. */
@@ -74,11 +81,8 @@ extern void infer_client_ask_profile(InferCall *call);
 /* Sleeps until the call has ended; raises the whole request's error, if it is one. */
 extern void infer_client_wait(InferCall *call);
 
-/*
- * The same for infer.try and infer.on_error = null: false with the request's error in err
- * if infer_client_error_hides says that it may be shown as NULL; all others are raised.
- */
-extern bool infer_client_wait_try(InferCall *call, struct infer_error_text *err);
+/* The same, but the request's error is returned, and lives as long as the call; NULL: none. */
+extern const struct infer_error_text *infer_client_wait_quiet(InferCall *call);
 
 /* An error of the row, or a lost, late or full engine: where infer.try gives NULL. */
 extern bool infer_client_error_hides(uint32 error);
@@ -91,6 +95,34 @@ extern void infer_client_output(InferCall *call, uint32 row, uint32 output, Infe
 extern bool infer_client_profile(InferCall *call, struct infer_reader *profile);
 
 extern void infer_client_end(InferCall *call);
+
+/* ---- many rows, of which it is not known how many they will be ---- */
+
+/* Before submit: only the first so many of the rows begun are sent. */
+extern void infer_client_set_rows(InferCall *call, uint32 rows);
+
+/* What its rows take or took, in all: how many of them are wise. */
+extern uint64 infer_client_rows_bytes(const InferModel *model, uint32 rows);
+
+/*
+ * Bytes that the inputs take so far.  A row that turns out not to be wanted is unwritten by
+ * infer_client_unwrite with what this was before; the next one is written in its place.  All
+ * columns must have been asked for before.
+ */
+extern uint64 infer_client_used(const InferCall *call);
+extern void infer_client_unwrite(InferCall *call, uint64 used);
+
+/*
+ * A written row's bytes: equal for equal inputs, and only for these (of one model).  They lie in
+ * the region, or in scratch, until either is changed.
+ */
+extern const void *infer_client_row_key(const InferCall *call, uint32 row, StringInfo scratch, Size *length);
+
+/* After wait: the longest wait of a row in the engine, and the device's time, in nsec. */
+extern void infer_client_times(const InferCall *call, uint64 *queue, uint64 *compute);
+
+/* The device's name; "" without an engine. */
+extern const char *infer_client_device(void);
 
 /* Raises a row's or a request's error with its SQLSTATE. */
 pg_noreturn extern void infer_client_raise(const struct infer_error_text *err);

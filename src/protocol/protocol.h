@@ -47,7 +47,7 @@
 #define INFER_PROTOCOL_VERSION	1
 #define INFER_FRAME_MAX			(1u << 20)		/* bytes after a frame's header */
 #define INFER_FDS_MAX			64				/* descriptors with one frame */
-#define INFER_REGIONS_MAX		8				/* regions of one connection */
+#define INFER_REGIONS_MAX		64				/* regions of one connection */
 #define INFER_REGION_MIN		(64u << 10)		/* bytes */
 #define INFER_REGION_MAX		(1ull << 31)	/* bytes, one region */
 #define INFER_ROWS_MAX			65536			/* rows of one request */
@@ -329,6 +329,7 @@ struct infer_status_page			/* one page; written by the engine alone */
 	uint64_t	epoch;
 	uint32_t	state;				/* enum infer_engine_state */
 	uint32_t	cores;				/* compute threads */
+	char		device[16];			/* "cpu"; its name, zero-padded, as far as it fits */
 	_Alignas(64)
 	uint32_t	awake;				/* 1: the event loop will look at submit_seq by itself */
 	_Alignas(64)

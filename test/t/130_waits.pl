@@ -65,8 +65,8 @@ ends('hanging device');
 is($server->safe_psql(q{
 	SET statement_timeout = '5s';
 	SET infer.timeout = '20ms';
-	SELECT count(*) FROM generate_series(1, 30) i WHERE infer.try('m', i) IS NULL}), '30',
-	'thirty calls given up in one session');
+	SELECT count(*) FROM generate_series(1, 80) i WHERE infer.try('m', i) IS NULL}), '80',
+	'eighty calls given up in one session');
 
 my $engine = $server->engine_pid;
 my $descriptors = $server->process_descriptors($engine);

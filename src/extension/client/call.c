@@ -40,7 +40,7 @@ tensor_row_bytes(const struct infer_tensor *tensor)
 	return elements * (bytes != 0 ? bytes : sizeof(struct infer_span) + 32);
 }
 
-static uint64
+uint64
 tensors_bytes(const struct infer_tensor *tensors, uint32 count, uint64 rows)
 {
 	uint64		bytes = 0;
@@ -80,8 +80,9 @@ release_call(void *arg)
 	call_give_up(arg);
 }
 
+/* The class that the session chose, else the caller's. */
 static uint32
-call_class(uint32 rows)
+call_class(uint32 class_)
 {
 	switch (infer_request_class)
 	{
@@ -92,28 +93,25 @@ call_class(uint32 rows)
 		case INFER_REQUEST_JOB:
 			return INFER_CLASS_JOB;
 		default:
-			return rows == 1 ? INFER_CLASS_INTERACTIVE : INFER_CLASS_STATEMENT;
+			return class_;
 	}
 }
 
 InferCall *
-infer_client_begin(const InferModel *model, uint32 rows)
+infer_client_begin(const InferModel *model, uint32 rows, uint32 class_)
 {
 	const struct infer_signature *signature = &model->signature;
 	MemoryContext context;
 	InferCall  *call;
 
 	infer_require_preload();
-	if (rows == 0 || rows > INFER_ROWS_MAX)
-		elog(ERROR, "a call of %u rows", rows);
-
+	Assert(rows > 0 && rows <= INFER_ROWS_MAX);
 	context = AllocSetContextCreate(CurrentMemoryContext, "infer call", ALLOCSET_SMALL_SIZES);
 	call = MemoryContextAllocZero(context, sizeof(InferCall));
 	call->context = context;
 	call->model = model;
 	call->rows = call->rows_sent = rows;
-	call->class_ = call_class(rows);
-	call->deadline = deadline_from_now(infer_timeout);
+	call->class_ = call_class(class_);
 	call->columns = MemoryContextAllocZero(context, signature->inputs_count * sizeof(struct infer_column) + 1);
 	call->used = align_up(INFER_REGION_HEAD + signature->inputs_count * sizeof(struct infer_column), 64);
 

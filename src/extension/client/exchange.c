@@ -3,7 +3,7 @@
  *	  A call's exchange with the engine: send the request, wait for it, act on the reply.
  *
  * Loop
- *	finish_call: send unless sent; wait; by the reply's error finish, load the model, make
+ *	call_finish: send unless sent; wait; by the reply's error finish, load the model, make
  *	more room, wait a little, or fail; by a lost connection recover (recover.c).
  *
  * Invariants
@@ -72,11 +72,14 @@ publish(InferCall *call)
 	call->spin = spin_nsec(call, awake);
 }
 
-/* Whether a refusal by the engine is waited out; single calls are told at once. */
+/*
+ * Whether a refusal by the engine is waited out; single calls are told at once, and nobody
+ * waits before infer_client_wait.
+ */
 static bool
 wait_while_busy(InferCall *call, int *nap)
 {
-	if (call->class_ == INFER_CLASS_INTERACTIVE)
+	if (call->class_ == INFER_CLASS_INTERACTIVE || !call->waiting)
 		return false;
 	if (!connection_nap(*nap, call->deadline))
 		return false;
@@ -130,16 +133,15 @@ send_call(InferCall *call)
 			publish(call);
 			return true;
 		}
-		if (call->region->refusal.error == INFER_ERROR_BUSY)
-		{
-			/* not for memory that this session holds itself */
-			if (region_yield())
-				continue;
-			if (region_could_fit(call->region) && wait_while_busy(call, &nap))
-				continue;
-		}
-		call->error = call->region->refusal;
-		return false;
+		call->error = *region_refusal();
+		if (call->error.error != INFER_ERROR_BUSY)
+			return false;
+
+		/* not for memory that this session holds itself */
+		if (!region_yield() && !room_from_ended(call) && !(call->waiting && room_from_flight(call)) &&
+			!(region_could_fit(call->region) && wait_while_busy(call, &nap)))
+			return false;
+		call->error.error = INFER_OK;
 	}
 }
 
@@ -150,7 +152,9 @@ infer_client_submit(InferCall *call, uint32 outputs_wanted)
 		if (call->columns[i].type == INFER_TYPE_NONE)
 			elog(ERROR, "input %u was not filled", i);
 	call->outputs = outputs_wanted;
-	(void) send_call(call);
+	call->deadline = deadline_from_now(infer_timeout);
+	if (!send_call(call) && call->error.error == INFER_ERROR_BUSY)
+		call->error.error = INFER_OK;	/* infer_client_wait tries again, and waits */
 }
 
 void
@@ -193,6 +197,7 @@ static bool
 handle_reply(InferCall *call, int *nap)
 {
 	memcpy(&call->reply, &call->region->head->reply, sizeof(call->reply));
+	call->reply_end = call->region->size;
 	call->sent = false;
 	switch (call->reply.error)
 	{
@@ -249,12 +254,25 @@ said_farewell(InferCall *call)
 	return true;
 }
 
-/* Until the call has ended, well or not. */
-static void
-finish_call(InferCall *call)
+/* Whether the engine has it, and has not ended it. */
+static bool
+is_with_engine(const InferCall *call)
+{
+	return call->sent && !region_is_done(call->region) && connection_is(call->region->connection);
+}
+
+void
+call_finish(InferCall *call)
 {
 	int			nap = 1;
 
+	if (call->finished || call->error.error != INFER_OK)
+		return;
+	call->waiting = true;
+
+	/* what its caller did in the meantime is not the call's time */
+	if (!is_with_engine(call))
+		call->deadline = deadline_from_now(infer_timeout);
 	while (!call->finished && call->error.error == INFER_OK)
 	{
 		if (call->rows_sent == 0)
@@ -285,19 +303,14 @@ finish_call(InferCall *call)
 void
 infer_client_wait(InferCall *call)
 {
-	finish_call(call);
+	call_finish(call);
 	if (call->error.error != INFER_OK)
 		infer_client_raise(&call->error);
 }
 
-bool
-infer_client_wait_try(InferCall *call, struct infer_error_text *err)
+const struct infer_error_text *
+infer_client_wait_quiet(InferCall *call)
 {
-	finish_call(call);
-	if (call->error.error == INFER_OK)
-		return true;
-	if (!infer_client_error_hides(call->error.error))
-		infer_client_raise(&call->error);
-	*err = call->error;
-	return false;
+	call_finish(call);
+	return call->error.error != INFER_OK ? &call->error : NULL;
 }

@@ -12,8 +12,10 @@
  *	connection/		the socket: connect, frames in and out, the one place that sleeps
  *	region.c		memfds and slots
  *	call.c			a call's begin, its inputs, its end
+ *	rows.c			what else a call of many rows wants of it
  *	exchange.c		sending it, waiting, acting on the reply
  *	reply.c			reading the reply
+ *	room.c			regions and memory that the session's own calls take from one another
  *	spin.c			watching for it instead of sleeping
  *	recover.c		what an engine's death means to a call
  *	guilty.c		which models are disabled, in shared memory
@@ -105,12 +107,11 @@ typedef struct Region
 	uint64		connection;			/* where it was opened; 0 nowhere */
 	uint64		open_request;		/* the REGION frame's */
 	bool		ready;				/* the engine may be given requests in it */
-	bool		refused;			/* or has refused it: refusal says why */
+	bool		refused;			/* or has refused it: region_refusal says why */
 	bool		lost_by_us;			/* its connection was closed by us, not by a dead engine */
 	InferCall  *owner;				/* NULL: free, or abandoned until the engine gives it back */
 	uint64		seq;				/* of the last request in this mapping */
 	uint32		small_uses;			/* releases of any region since this one was needed */
-	struct infer_error_text refusal;
 } Region;
 
 extern Region *region_take(InferCall *owner, uint64 size);
@@ -122,6 +123,12 @@ extern bool region_yield(void);
 
 /* Whether the limit has room for this one beside those of this session's other calls. */
 extern bool region_could_fit(const Region *region);
+
+/* The owners of regions, one after another; *next begins with 0.  NULL: there are no more. */
+extern InferCall *region_owner(int *next);
+
+/* Why the engine refused the region that region_attach found refused just now. */
+extern const struct infer_error_text *region_refusal(void);
 
 /* Open it on the present connection and wait until it is ready. */
 extern enum SleepEnd region_attach(Region *region, uint64 used, uint64 deadline);
@@ -157,6 +164,7 @@ struct InferCall
 	bool		sent;				/* a request is in the region */
 	bool		marked;
 	bool		profile;
+	bool		waiting;			/* somebody sleeps until it has ended */
 	bool		finished;
 	uint64		spin;				/* nsec to watch for the result; 0: sleep at once */
 	int			deaths;				/* of engines, marked, that named no row */
@@ -166,6 +174,8 @@ struct InferCall
 	struct infer_error_text error;	/* error != 0: the call has failed */
 	struct infer_reply reply;		/* copied out and checked */
 	struct infer_column *results;	/* per output, likewise */
+	uint64		reply_end;			/* of the region that it came in, an offset */
+	char	   *kept;				/* the reply, once it had to leave its region; else NULL */
 };
 
 static inline uint64
@@ -187,6 +197,9 @@ call_address(const InferCall *call, uint64 offset)
 	return (char *) call->region->head + offset;
 }
 
+/* Bytes of so many rows of these tensors, in a region; a guess where strings or dimensions vary. */
+extern uint64 tensors_bytes(const struct infer_tensor *tensors, uint32 count, uint64 rows);
+
 /* What a reply will take, most likely; the engine says so if it takes more. */
 extern uint64 call_reply_bytes(const InferCall *call);
 
@@ -203,6 +216,22 @@ extern void reply_error(const InferCall *call, uint64 offset, uint32 error, stru
 
 /* The call's error is that of a malformed reply; returns false. */
 extern bool reply_malformed(InferCall *call, const char *what);
+
+/* The call has finished: its reply moves to memory of this process alone, its region is free. */
+extern void reply_keep(InferCall *call);
+
+/* ---- exchange.c ---- */
+
+/* Until the call has ended, well or not; raises interruptions only. */
+extern void call_finish(InferCall *call);
+
+/* ---- room.c ---- */
+
+/* Free the regions of the session's other calls that have ended; whether there were any. */
+extern bool room_from_ended(const InferCall *call);
+
+/* Wait for another one in flight; false: there is none. */
+extern bool room_from_flight(const InferCall *call);
 
 /* ---- spin.c ---- */
 

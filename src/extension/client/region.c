@@ -14,8 +14,11 @@
  *	gives back what is large: it may rest for hours, and others would be refused meanwhile.
  *
  * Invariants
- *	- At most INFER_REGIONS_MAX per session; if all are abandoned or in use, the connection
- *	  is closed, which brings the abandoned ones back.
+ *	- At most INFER_REGIONS_MAX per session.  If all are in use, calls that have ended keep
+ *	  their replies elsewhere, the connection is closed, which brings the abandoned ones
+ *	  back, and calls in flight are waited for, in this order.
+ *	- A session that waits for infer.payload_limit's memory holds none of it (room.c), so
+ *	  sessions never wait for one another in a circle.
  *	- The memfd is sealed before it is sent: it cannot shrink under the engine.
  *	- The descriptor is closed once the engine has been sent it: a session at rest holds none.
  *	- All sessions at rest together hold no more than half of infer.payload_limit.
@@ -36,6 +39,8 @@
 #define LARGE_SIZE (1u << 20)
 
 static Region regions[INFER_REGIONS_MAX];
+static int	regions_count;			/* those beyond were never used */
+static struct infer_error_text refusal;		/* of the region refused last */
 
 /* ---- mappings ---- */
 
@@ -187,7 +192,7 @@ is_free(const Region *region)
 static bool
 any_abandoned(void)
 {
-	for (int i = 0; i < INFER_REGIONS_MAX; i++)
+	for (int i = 0; i < regions_count; i++)
 		if (is_abandoned(&regions[i]))
 			return true;
 	return false;
@@ -201,7 +206,7 @@ choose(uint64 size)
 	Region	   *largest = NULL;
 	Region	   *empty = NULL;
 
-	for (int i = 0; i < INFER_REGIONS_MAX; i++)
+	for (int i = 0; i < regions_count; i++)
 	{
 		Region	   *region = &regions[i];
 
@@ -214,6 +219,8 @@ choose(uint64 size)
 		else if (largest == NULL || region->size > largest->size)
 			largest = region;
 	}
+	if (empty == NULL && regions_count < INFER_REGIONS_MAX)
+		empty = &regions[regions_count];
 	return fits ? fits : largest ? largest : empty;
 }
 
@@ -225,7 +232,7 @@ drop_free(uint64 keep)
 {
 	bool		dropped = false;
 
-	for (int i = 0; i < INFER_REGIONS_MAX; i++)
+	for (int i = 0; i < regions_count; i++)
 	{
 		Region	   *region = &regions[i];
 
@@ -276,7 +283,7 @@ region_could_fit(const Region *region)
 {
 	uint64		used = region->size;
 
-	for (int i = 0; i < INFER_REGIONS_MAX; i++)
+	for (int i = 0; i < regions_count; i++)
 		if (&regions[i] != region && regions[i].owner != NULL && is_attached(&regions[i]))
 			used += regions[i].size;
 	return used <= (uint64) infer_payload_limit * 1024;
@@ -296,22 +303,24 @@ region_take(InferCall *owner, uint64 size)
 		registered = true;
 	}
 	size = round_size(size);
-	region = choose(size);
-	if (region == NULL && any_abandoned())
+	while ((region = choose(size)) == NULL)
 	{
-		connection_close(true);		/* so the engine gives them back */
-		region = choose(size);
+		if (room_from_ended(owner))
+			continue;
+		if (any_abandoned())
+			connection_close(true);		/* so the engine gives them back */
+		else if (!room_from_flight(owner))
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("a session cannot have more than %d calls in flight", INFER_REGIONS_MAX)));
 	}
-	if (region == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("a session cannot have more than %d calls in flight", INFER_REGIONS_MAX)));
 
 	if (region->head == NULL)
 	{
 		region->slot = region - regions;
 		region->fd = -1;
 		map(region, size);
+		regions_count = Max(regions_count, (int) region->slot + 1);
 	}
 	else if (region->size < size)
 		remap(region, size, 0);
@@ -330,7 +339,7 @@ region_grow(Region *region, uint64 size, uint64 used)
 static void
 drop_unneeded(void)
 {
-	for (int i = 0; i < INFER_REGIONS_MAX; i++)
+	for (int i = 0; i < regions_count; i++)
 	{
 		Region	   *region = &regions[i];
 
@@ -352,6 +361,19 @@ region_release(Region *region, uint64 used)
 		drop_unneeded();
 	else
 		rest();					/* calls of a transaction that aborted end after its callbacks */
+}
+
+InferCall *
+region_owner(int *next)
+{
+	while (*next < regions_count)
+	{
+		InferCall  *owner = regions[(*next)++].owner;
+
+		if (owner != NULL)
+			return owner;
+	}
+	return NULL;
 }
 
 /* ---- opening ---- */
@@ -390,6 +412,12 @@ region_attach(Region *region, uint64 used, uint64 deadline)
 	return SLEEP_WOKEN;
 }
 
+const struct infer_error_text *
+region_refusal(void)
+{
+	return &refusal;
+}
+
 void
 region_on_ready(uint32 slot, uint64 request)
 {
@@ -402,12 +430,12 @@ region_on_ready(uint32 slot, uint64 request)
 bool
 region_on_error(uint64 request, const struct infer_error_text *err)
 {
-	for (int i = 0; i < INFER_REGIONS_MAX; i++)
+	for (int i = 0; i < regions_count; i++)
 	{
 		if (regions[i].head != NULL && regions[i].open_request == request)
 		{
 			regions[i].refused = true;
-			regions[i].refusal = *err;
+			refusal = *err;
 			return true;
 		}
 	}
@@ -418,7 +446,7 @@ region_on_error(uint64 request, const struct infer_error_text *err)
 void
 region_on_close(bool by_us)
 {
-	for (int i = 0; i < INFER_REGIONS_MAX; i++)
+	for (int i = 0; i < regions_count; i++)
 	{
 		Region	   *region = &regions[i];
 

@@ -24,19 +24,26 @@ reply_malformed(InferCall *call, const char *what)
 	return false;
 }
 
+/* Of an offset of the region that the reply came in. */
+static char *
+reply_address(const InferCall *call, uint64 offset)
+{
+	return call->kept != NULL ? call->kept + (offset - call_reply_begin(call)) : call_address(call, offset);
+}
+
 /* Whether count items of so many bytes lie at offset (of the region) inside the reply. */
 static bool
 in_reply(const InferCall *call, uint64 offset, uint64 count, uint64 bytes)
 {
-	return offset % 4 == 0 && offset >= call_reply_begin(call) && offset <= call->region->size &&
-		count * bytes <= call->region->size - offset;
+	return offset % 4 == 0 && offset >= call_reply_begin(call) && offset <= call->reply_end &&
+		count * bytes <= call->reply_end - offset;
 }
 
 void
 reply_error(const InferCall *call, uint64 offset, uint32 error, struct infer_error_text *err)
 {
 	uint64		begin = call_reply_begin(call);
-	struct infer_reader reader = {(uint8 *) call_address(call, begin), call->region->size - begin, offset, 0};
+	struct infer_reader reader = {(uint8 *) reply_address(call, begin), call->reply_end - begin, offset, 0};
 
 	if (offset == 0 || offset >= reader.size || infer_get_error(&reader, err) != 0)
 		error_set(err, error, NULL, NULL, NULL);
@@ -95,10 +102,10 @@ reply_read(InferCall *call)
 		return reply_malformed(call, "a part of it is not inside the region");
 
 	call->results = MemoryContextAlloc(call->context, bytes + 1);
-	memcpy(call->results, call_address(call, call->reply.columns_offset), bytes);
+	memcpy(call->results, reply_address(call, call->reply.columns_offset), bytes);
 	for (uint32 i = 0; i < count; i++)
 	{
-		const char *wrong = infer_column_check(&call->results[i], call->rows_sent, call->region->size);
+		const char *wrong = infer_column_check(&call->results[i], call->rows_sent, call->reply_end);
 
 		if (wrong == NULL)
 			wrong = result_fault(call, i, &call->results[i]);
@@ -106,6 +113,22 @@ reply_read(InferCall *call)
 			return reply_malformed(call, wrong);
 	}
 	return true;
+}
+
+void
+reply_keep(InferCall *call)
+{
+	uint64		begin = call_reply_begin(call);
+	char	   *copy;
+
+	Assert(call->finished && call->region != NULL);
+	if (call->rows_sent > 0)
+	{
+		copy = MemoryContextAllocHuge(call->context, call->reply_end - begin);
+		memcpy(copy, call_address(call, begin), call->reply_end - begin);
+		call->kept = copy;
+	}
+	call_give_up(call);
 }
 
 /* ---- its parts ---- */
@@ -139,14 +162,14 @@ infer_client_row(InferCall *call, uint32 row, struct infer_error_text *err)
 			set_killed(err);
 		return INFER_CLIENT_ROW_KILLED;
 	}
-	error = ((uint32 *) call_address(call, call->reply.row_status_offset))[at];
+	error = ((uint32 *) reply_address(call, call->reply.row_status_offset))[at];
 	if (error == INFER_OK)
 		return INFER_OK;
 	if (error > INFER_ERROR_LAST)
 		error = INFER_ERROR_INTERNAL;
 	if (err != NULL)
 	{
-		message = ((uint32 *) call_address(call, call->reply.row_message_offset))[at];
+		message = ((uint32 *) reply_address(call, call->reply.row_message_offset))[at];
 		reply_error(call, message, error, err);
 	}
 	return error;
@@ -164,7 +187,7 @@ row_elements(InferCall *call, const struct infer_column *column, uint32 at, uint
 		*end = *begin + column->width;
 		return;
 	}
-	ends = (const uint32 *) call_address(call, column->rows_offset);
+	ends = (const uint32 *) reply_address(call, column->rows_offset);
 	*begin = at > 0 ? ends[at - 1] : 0;
 	*end = ends[at];
 }
@@ -175,7 +198,7 @@ copy_spans(InferCall *call, const struct infer_column *column, uint64 begin, uin
 {
 	struct infer_span *spans = MemoryContextAlloc(call->context, count * sizeof(*spans) + 1);
 
-	memcpy(spans, call_address(call, column->spans_offset + begin * sizeof(*spans)), count * sizeof(*spans));
+	memcpy(spans, reply_address(call, column->spans_offset + begin * sizeof(*spans)), count * sizeof(*spans));
 	for (uint64 i = 0; i < count; i++)
 		if (spans[i].begin > column->data_bytes || spans[i].length > column->data_bytes - spans[i].begin)
 			ereport(ERROR,
@@ -203,7 +226,7 @@ infer_client_output(InferCall *call, uint32 row, uint32 output, InferOutput *out
 
 	row_elements(call, column, at, &begin, &end);
 	if (column->type == INFER_TYPE_STRING)
-		fits = begin <= end && end <= (call->region->size - column->spans_offset) / sizeof(struct infer_span);
+		fits = begin <= end && end <= (call->reply_end - column->spans_offset) / sizeof(struct infer_span);
 	else
 		fits = begin <= end && end <= column->data_bytes / infer_type_bytes(column->type);
 	if (!fits)
@@ -217,11 +240,11 @@ infer_client_output(InferCall *call, uint32 row, uint32 output, InferOutput *out
 	if (column->type == INFER_TYPE_STRING)
 	{
 		out->data = copy_spans(call, column, begin, out->width);
-		out->texts = call_address(call, column->data_offset);
+		out->texts = reply_address(call, column->data_offset);
 		out->texts_bytes = column->data_bytes;
 	}
 	else
-		out->data = call_address(call, column->data_offset + begin * infer_type_bytes(column->type));
+		out->data = reply_address(call, column->data_offset + begin * infer_type_bytes(column->type));
 }
 
 bool
@@ -232,12 +255,12 @@ infer_client_profile(InferCall *call, struct infer_reader *profile)
 
 	if (bytes == 0)
 		return false;
-	if (!call->finished || offset < call_reply_begin(call) || offset > call->region->size ||
-		bytes > call->region->size - offset)
+	if (!call->finished || offset < call_reply_begin(call) || offset > call->reply_end ||
+		bytes > call->reply_end - offset)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
 				 errmsg("the engine's reply is malformed"),
 				 errdetail("The profile is not inside the region.")));
-	*profile = (struct infer_reader) {memcpy(palloc(bytes), call_address(call, offset), bytes), bytes, 0, 0};
+	*profile = (struct infer_reader) {memcpy(palloc(bytes), reply_address(call, offset), bytes), bytes, 0, 0};
 	return true;
 }

@@ -1,0 +1,49 @@
+/*
+ * table.c
+ *	  Which verbs there are, and what may be done with them.
+ *
+ * A verb is known by its C symbol (prosrc): its name and schema are the user's to change.
+ */
+#include "postgres.h"
+
+#include "internal.h"
+
+const InferVerbDef infer_verbs[VERBS] = {
+	[VERB_INFER] = {
+		.source = "infer", .verb = INFER_VERB_INFER,
+		.hoist = true, .deduplicate = true, .inputs_first = 1
+	},
+	[VERB_TRY] = {
+		.source = "infer_try", .verb = INFER_VERB_INFER, .quiet = true,
+		.hoist = true, .deduplicate = true, .inputs_first = 1
+	},
+	[VERB_PREDICT] = {
+		.source = "infer_predict", .verb = INFER_VERB_PREDICT,
+		.hoist = true, .deduplicate = true, .inputs_first = 1
+	},
+	[VERB_OUTPUTS] = {
+		.source = "infer_outputs", .verb = INFER_VERB_OUTPUTS,
+		.hoist = true, .deduplicate = true, .inputs_first = 1
+	},
+	[VERB_CLASSIFY] = {
+		.source = "infer_classify", .verb = INFER_VERB_CLASSIFY,
+		.hoist = true, .deduplicate = true, .inputs_first = 1
+	},
+	[VERB_PROBABILITIES] = {
+		.source = "infer_probabilities", .verb = INFER_VERB_PROBABILITIES,
+		.hoist = true, .deduplicate = true, .inputs_first = 1
+	},
+	[VERB_PROBABILITY] = {
+		.source = "infer_probability", .verb = INFER_VERB_PROBABILITY,
+		.hoist = true, .deduplicate = true, .inputs_first = 2
+	},
+};
+
+const InferVerbDef *
+infer_verb_by_source(const char *source)
+{
+	for (int i = 0; i < VERBS; i++)
+		if (strcmp(infer_verbs[i].source, source) == 0)
+			return &infer_verbs[i];
+	return NULL;
+}
