@@ -1,0 +1,132 @@
+/*
+ * many.h
+ *	  What the files about many calls at once (site.c, rows.c, answers.c) share.
+ */
+#ifndef INFER_VERBS_MANY_H
+#define INFER_VERBS_MANY_H
+
+#include "postgres.h"
+
+#include "lib/ilist.h"
+#include "lib/stringinfo.h"
+
+#include "internal.h"
+#include "memo.h"
+
+#define SITE_ASKED_MAX	16			/* names and shapes that a site remembers */
+#define SITE_TIMES		4			/* requests whose times it remembers */
+
+typedef struct SiteAsked			/* in the site's own context */
+{
+	struct SiteAsked *next;
+	VerbAsked  *asked;				/* in a context of its own */
+	uint32		id;					/* of it alone, within the site */
+	int			users;				/* parts of rows that refer to it */
+	bool		forgotten;
+	uint64		used_at;			/* the site's clock */
+	Bitmapset  *columns;			/* of a row that comes as its columns; NULL: not yet known */
+	char	   *class_name;			/* probability: the class that was named last, and its number */
+	int			class_length;
+	int			class_;
+} SiteAsked;
+
+struct InferSite
+{
+	MemoryContext context;
+	MemoryContextCallback callback;
+	const InferVerbDef *def;
+	const FuncExpr *call;
+	int			inputs_count;
+	Oid		   *types;				/* of the inputs */
+	Oid			row_type;			/* the one input is a row of this type, as its columns; else invalid */
+	int			row_width;			/* columns of it */
+	dlist_head	rows;				/* that are not ended */
+	uint64		rows_last;			/* the number of the last ones */
+
+	SiteAsked  *all;
+	SiteAsked  *asked[SITE_ASKED_MAX];		/* those not forgotten */
+	int			asked_count;
+	uint32		asked_last;
+	uint64		clock;
+
+	Memo	   *memo;				/* NULL: nothing was remembered yet, or never is */
+	uint64		nsec[SITE_TIMES];	/* a row's share of a request on the device */
+	uint32		nsec_count;
+	uint64		row_nsec;			/* 0: not known */
+	InferSiteCounters counters;
+};
+
+typedef struct RowsPart				/* a request */
+{
+	SiteAsked  *asked;
+	InferCall  *call;				/* NULL: no row was needed */
+	uint32		rows;
+	uint32		rows_max;
+	const struct infer_error_text *error;	/* the whole request's; NULL: none */
+} RowsPart;
+
+typedef struct RowsTicket
+{
+	int			part;
+	uint32		row;				/* of the part's call */
+	int			class_;				/* probability */
+	int			entry;				/* of the memo: computed by this ticket (pending), or pinned by it */
+	bool		remembered;			/* the entry has the result */
+	bool		made;				/* value is the result */
+	bool		hides;				/* error is shown as NULL */
+	Datum		value;				/* by value only */
+	ErrorData  *error;				/* of the values or the result; NULL: none so far */
+} RowsTicket;
+
+struct InferRows
+{
+	dlist_node	link;				/* of the site's */
+	MemoryContext context;
+	MemoryContextCallback callback;
+	MemoryContext scratch;			/* of a row that is added */
+	InferSite  *site;				/* NULL: it has gone */
+	uint64		number;				/* of the site's rows, from 1 */
+	uint32		class_;
+	bool		quiet;
+	bool		memo;				/* equal inputs are computed once */
+	bool		sent;
+	bool		done;
+	int			capacity;
+	int			tickets_count;
+	RowsTicket *tickets;
+	int			parts_count;
+	RowsPart	parts[SITE_ASKED_MAX];
+	StringInfoData key;				/* scratch of the memo's keys */
+};
+
+/* ---- site.c ---- */
+
+/* What such a call asks; may_resolve false: NULL if that is not known yet, or not current any more. */
+extern SiteAsked *site_ask(InferSite *site, const char *name, int length, const VerbArguments *arguments,
+						   bool may_resolve);
+
+/* Of so many rows, how many one request has room for; one always. */
+extern uint32 site_rows_room(const InferSite *site, const SiteAsked *asked, uint32 rows);
+
+/* Whether a request with inputs of so many bytes should take no more rows. */
+extern bool site_is_full(uint64 bytes);
+
+/* A request has ended. */
+extern void site_learn(InferSite *site, uint32 rows, uint64 queue_nsec, uint64 device_nsec);
+
+/* ---- answers.c ---- */
+
+/*
+ * Runs a step; an error that is a row's business is returned, in that context, NULL: none.  Others
+ * are raised.  The steps only convert values in memory: no subtransaction need undo them.
+ */
+extern ErrorData *answer_try(void (*step) (void *), void *arg, MemoryContext context);
+
+/* Of a type whose Datum is the value itself. */
+static inline bool
+verb_by_value(InferVerb verb)
+{
+	return verb == INFER_VERB_PREDICT || verb == INFER_VERB_PROBABILITY;
+}
+
+#endif							/* INFER_VERBS_MANY_H */

@@ -1,0 +1,288 @@
+/*
+ * site.c
+ *	  One call in a plan: what it asks, of models that its names mean, and what it counts.
+ *
+ * Invariants
+ *	- A model is looked at anew, and the privilege checked, for each request (rows.c): within a
+ *	  statement the snapshot is the same, and so are the answers.
+ *	- An asked is never freed while rows refer to it; nor from a reset callback: contexts of a plan
+ *	  are deleted in no certain order.  Entries of the memo, and what counts references, lie in the
+ *	  site's own context, which outlives the contexts below it.
+ *	- Rows that outlive their site find out by its callback.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "nodes/nodeFuncs.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+#include "many.h"
+
+#define ROWS_BYTES_MAX	(8u << 20)	/* of one request, if more than one row */
+#define SLICE_CPU		10000		/* usec; infer.slice = 0, as in the engine */
+#define SLICE_CUDA		2000
+
+/* The site goes, and rows are left. */
+static void
+site_gone(void *arg)
+{
+	InferSite  *site = arg;
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &site->rows)
+	{
+		InferRows  *rows = dlist_container(InferRows, link, iter.cur);
+
+		rows->site = NULL;
+	}
+}
+
+/* The type of the one input, if that is a row whose columns come one by one. */
+static Oid
+find_row_type(const InferVerbDef *def, const FuncExpr *call)
+{
+	const RowExpr *row;
+
+	if (call->funcvariadic || list_length(call->args) != def->inputs_first + 1)
+		return InvalidOid;
+	row = llast(call->args);
+	return IsA(row, RowExpr) && row->row_typeid != RECORDOID ? row->row_typeid : InvalidOid;
+}
+
+InferSite *
+infer_site_make(const InferVerbDef *def, const FuncExpr *call, MemoryContext parent)
+{
+	MemoryContext context = AllocSetContextCreate(parent, "infer site", ALLOCSET_DEFAULT_SIZES);
+	InferSite  *site = MemoryContextAllocZero(context, sizeof(InferSite));
+	ListCell   *cell;
+	int			count = 0;
+
+	site->def = def;
+	site->call = call;
+	site->context = context;
+	dlist_init(&site->rows);
+	site->callback.func = site_gone;
+	site->callback.arg = site;
+	MemoryContextRegisterResetCallback(context, &site->callback);
+
+	site->inputs_count = list_length(call->args) - def->inputs_first;
+	site->types = MemoryContextAlloc(context, sizeof(Oid) * Max(site->inputs_count, 1));
+	for_each_from(cell, call->args, def->inputs_first)
+		site->types[count++] = exprType(lfirst(cell));
+	site->row_type = find_row_type(def, call);
+	if (OidIsValid(site->row_type))
+		site->row_width = list_length(((RowExpr *) llast(call->args))->args);
+	return site;
+}
+
+int
+infer_site_row_argument(const InferSite *site)
+{
+	return OidIsValid(site->row_type) ? site->def->inputs_first : -1;
+}
+
+void
+infer_site_counters(const InferSite *site, InferSiteCounters *counters)
+{
+	*counters = site->counters;
+}
+
+/* ---- what it asks ---- */
+
+static void
+forget(InferSite *site, int i)
+{
+	site->asked[i]->forgotten = true;
+	site->asked[i] = site->asked[--site->asked_count];
+}
+
+/* Frees what was forgotten and is not used any more. */
+static void
+sweep(InferSite *site)
+{
+	SiteAsked **link = &site->all;
+
+	while (*link != NULL)
+	{
+		SiteAsked  *asked = *link;
+
+		if (!asked->forgotten || asked->users > 0)
+		{
+			link = &asked->next;
+			continue;
+		}
+		*link = asked->next;
+		MemoryContextDelete(asked->asked->context);
+		pfree(asked);
+	}
+}
+
+/* The number of the one used longest ago, or of the one used last. */
+static int
+by_use(const InferSite *site, bool last)
+{
+	int			found = 0;
+
+	for (int i = 1; i < site->asked_count; i++)
+		if ((site->asked[i]->used_at < site->asked[found]->used_at) != last)
+			found = i;
+	return found;
+}
+
+static VerbAsked *
+ask(InferSite *site, const char *name, int length, const VerbArguments *arguments)
+{
+	Oid		   *types = site->types;
+	MemoryContext old = MemoryContextSwitchTo(site->context);
+	VerbAsked  *asked;
+
+	if (OidIsValid(arguments->element))
+	{
+		types = palloc(sizeof(Oid) * arguments->count);
+		for (int i = 0; i < arguments->count; i++)
+			types[i] = arguments->element;
+	}
+	asked = verb_ask(site->def->verb, name, length, arguments->count, arguments->element, types, site->row_type);
+	if (types != site->types)
+		pfree(types);
+	MemoryContextSwitchTo(old);
+	return asked;
+}
+
+static SiteAsked *
+add(InferSite *site, VerbAsked *asked)
+{
+	SiteAsked  *entry = MemoryContextAllocZero(site->context, sizeof(SiteAsked));
+
+	entry->asked = asked;
+	entry->id = ++site->asked_last;
+	entry->next = site->all;
+	site->all = entry;
+	if (site->asked_count == SITE_ASKED_MAX)
+		forget(site, by_use(site, false));
+	site->asked[site->asked_count++] = entry;
+	return entry;
+}
+
+SiteAsked *
+site_ask(InferSite *site, const char *name, int length, const VerbArguments *arguments, bool may_resolve)
+{
+	SiteAsked  *entry = NULL;
+
+	for (int i = 0; i < site->asked_count && entry == NULL; i++)
+	{
+		if (!verb_asks(site->asked[i]->asked, name, length, arguments->count, arguments->element))
+			continue;
+		if (infer_model_current(site->asked[i]->asked->model))
+			entry = site->asked[i];
+		else
+		{
+			if (!may_resolve)
+				return NULL;
+			forget(site, i);
+			break;
+		}
+	}
+	if (entry == NULL)
+	{
+		if (!may_resolve)
+			return NULL;
+		sweep(site);
+		entry = add(site, ask(site, name, length, arguments));
+	}
+	verb_check_usage(entry->asked);
+	entry->used_at = ++site->clock;
+	return entry;
+}
+
+const Bitmapset *
+infer_site_row_columns(InferSite *site, bool *known)
+{
+	const Const *name = linitial(site->call->args);
+	VerbArguments arguments = {.count = site->inputs_count};
+	MemoryContext old;
+	SiteAsked  *entry;
+	text	   *text_name;
+
+	*known = false;
+	if (!OidIsValid(site->row_type) || !IsA(name, Const) || name->constisnull)
+		return NULL;
+	text_name = DatumGetTextPP(name->constvalue);
+	entry = site_ask(site, VARDATA_ANY(text_name), VARSIZE_ANY_EXHDR(text_name), &arguments, true);
+	*known = true;
+	if (entry->columns == NULL)
+	{
+		old = MemoryContextSwitchTo(entry->asked->context);
+		entry->columns = infer_binding_columns(entry->asked->binding);
+		MemoryContextSwitchTo(old);
+	}
+	return entry->columns;
+}
+
+/* ---- how many rows ---- */
+
+/* Bytes that one request of several rows may take. */
+static uint64
+bytes_max(void)
+{
+	return Min(ROWS_BYTES_MAX, (uint64) infer_payload_limit * 1024 / 4);
+}
+
+/* usec */
+static uint64
+slice(const InferSite *site)
+{
+	if (infer_slice > 0)
+		return infer_slice;
+	return strncmp(site->counters.device, "cuda", 4) == 0 ? SLICE_CUDA : SLICE_CPU;
+}
+
+uint32
+site_rows_room(const InferSite *site, const SiteAsked *asked, uint32 rows)
+{
+	return Max(Min(rows, bytes_max() / Max(infer_client_rows_bytes(asked->asked->model, 1), 1)), 1);
+}
+
+bool
+site_is_full(uint64 bytes)
+{
+	return bytes > bytes_max();
+}
+
+int
+infer_site_batch_rows(const InferSite *site, int rows_max)
+{
+	uint64		rows = Min(rows_max, infer_batch_rows);
+
+	rows = Min(rows, INFER_ROWS_MAX);
+	if (site->row_nsec > 0)
+		rows = Min(rows, slice(site) * 1000 / site->row_nsec);
+	if (site->asked_count > 0)
+		rows = site_rows_room(site, site->asked[by_use(site, true)], Max(rows, 1));
+	return Max(rows, 1);
+}
+
+/*
+ * One request says little: it may have met a first touch, or a thread that had to wait for a core.
+ * The best of the last few is believed.
+ */
+void
+site_learn(InferSite *site, uint32 rows, uint64 queue_nsec, uint64 device_nsec)
+{
+	uint64		best;
+
+	site->counters.queue_nsec += queue_nsec;
+	site->counters.device_nsec += device_nsec;
+	if (*infer_client_device() != '\0')
+		strlcpy(site->counters.device, infer_client_device(), sizeof(site->counters.device));
+	site->nsec[site->nsec_count++ % SITE_TIMES] = device_nsec / rows + 1;
+	if (site->nsec_count < SITE_TIMES)
+		return;
+	best = site->nsec[0];
+	for (int i = 1; i < SITE_TIMES; i++)
+		best = Min(best, site->nsec[i]);
+	site->row_nsec = best;
+	if (site->memo != NULL)
+		memo_learn(site->memo, best);
+}
