@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 
 #include "engine/model/files.h"
-#include "engine/serve.h"
+#include "engine/process/serve.h"
 #include "raw_client.h"
 #ifndef ENGINE_REAL_KINDS
 #include "toy_kind.h"

@@ -10,7 +10,7 @@
 #include "device.h"
 #include "model/files.h"
 #include "model/model.h"
-#include "sandbox.h"
+#include "process/sandbox.h"
 #include "status.h"
 
 static int

@@ -42,7 +42,7 @@
 #include "scheduler/counters.h"
 #include "scheduler/latency.h"
 #include "scheduler/request_log.h"
-#include "settings.h"
+#include "process/settings.h"
 #include "status.h"
 
 #define ENGINE_BUCKETS		1024

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "loader.h"
-#include "process.h"
+#include "process/process.h"
 #include "registry.h"
 #include "scheduler/scheduler.h"
 #include "server/connection.h"

@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "load.h"
-#include "log.h"
-#include "process.h"
+#include "process/log.h"
+#include "process/process.h"
 #include "registry.h"
 #include "scheduler/predict.h"
 #include "scheduler/residency.h"

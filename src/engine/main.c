@@ -2,7 +2,7 @@
  * main.c
  *	  infer-engine; see serve.c.
  */
-#include "serve.h"
+#include "process/serve.h"
 
 int
 main(int argc, char **argv)

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "process.h"
+#include "process/process.h"
 #include "scheduler/residency.h"
 
 #define EVICTION_WAIT	2			/* seconds that a failed batch waits for an evicted model's memory */

@@ -14,10 +14,10 @@
 
 #include "engine/engine.h"
 #include "engine/model/files.h"
-#include "engine/sandbox.h"
+#include "engine/process/sandbox.h"
 #include "engine/scheduler/latency.h"
 #include "engine/scheduler/residency.h"
-#include "engine/settings.h"
+#include "engine/process/settings.h"
 #include "engine/status.h"
 #include "tap.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "../engine.h"
-#include "../process.h"
+#include "../process/process.h"
 
 static struct class_counters *
 counters_of(const struct request *request)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "../engine.h"
-#include "../log.h"
+#include "../process/log.h"
 #include "../server/connection.h"
 
 #define FLUSH_NOTES		32			/* copied at a time */

@@ -10,8 +10,8 @@
 
 #include <stddef.h>
 
-#include "../log.h"
-#include "../process.h"
+#include "../process/log.h"
+#include "../process/process.h"
 #include "../registry.h"
 
 #define PARTS_MAX	34

@@ -4,8 +4,8 @@
  */
 #include "scheduler.h"
 
-#include "../log.h"
-#include "../process.h"
+#include "../process/log.h"
+#include "../process/process.h"
 #include "../server/region.h"
 #include "request_log.h"
 #include "turn.h"

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "../log.h"
-#include "../process.h"
+#include "../process/log.h"
+#include "../process/process.h"
 #include "../registry.h"
 #include "../server/region.h"
 #include "predict.h"

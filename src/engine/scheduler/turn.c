@@ -17,7 +17,7 @@
 
 #include <stddef.h>
 
-#include "../process.h"
+#include "../process/process.h"
 #include "../registry.h"
 #include "../server/region.h"
 #include "predict.h"

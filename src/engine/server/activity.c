@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../process.h"
+#include "../process/process.h"
 #include "../registry.h"
 #include "connection.h"
 #include "server.h"

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "../load.h"
-#include "../log.h"
+#include "../process/log.h"
 #include "frames.h"
 #include "region.h"
 #include "server.h"

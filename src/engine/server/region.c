@@ -23,7 +23,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "../process.h"
+#include "../process/process.h"
 #include "../registry.h"
 #include "../scheduler/scheduler.h"
 #include "connection.h"

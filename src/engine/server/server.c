@@ -26,8 +26,8 @@
 #include <unistd.h>
 
 #include "../load.h"
-#include "../log.h"
-#include "../process.h"
+#include "../process/log.h"
+#include "../process/process.h"
 #include "connection.h"
 #include "region.h"
 #include "spin.h"

@@ -4,7 +4,7 @@
  */
 #include "spin.h"
 
-#include "../process.h"
+#include "../process/process.h"
 #include "server.h"
 
 #define SPIN_MAX		200000u		/* nsec: never longer */

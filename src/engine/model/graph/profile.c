@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../process.h"
+#include "../../process/process.h"
 
 #define NAME_MAX_BYTES	200			/* of a node, or of the operators fused into one */
 

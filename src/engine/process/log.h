@@ -7,7 +7,7 @@
 #ifndef ENGINE_LOG_H
 #define ENGINE_LOG_H
 
-#include "status.h"
+#include "../status.h"
 
 enum log_level
 {

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../protocol/protocol.h"
-#include "status.h"
+#include "../../protocol/protocol.h"
+#include "../status.h"
 
 enum setting_unit
 {

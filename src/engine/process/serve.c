@@ -18,15 +18,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "check.h"
-#include "engine.h"
-#include "load.h"
+#include "../check.h"
+#include "../engine.h"
+#include "../load.h"
 #include "log.h"
 #include "process.h"
 #include "sandbox.h"
-#include "scheduler/scheduler.h"
+#include "../scheduler/scheduler.h"
 #include "serve.h"
-#include "server/server.h"
+#include "../server/server.h"
 
 #define EXIT_USAGE 2
 

@@ -28,8 +28,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../protocol/protocol.h"
-#include "status.h"
+#include "../../protocol/protocol.h"
+#include "../status.h"
 
 #define DESCRIPTORS_MAX 65536
 
