@@ -172,7 +172,7 @@ struct entry
 
 	uint64_t	bytes;
 	uint64_t	loaded_at;			/* CLOCK_REALTIME usec */
-	uint64_t	last_used_at;		/* CLOCK_REALTIME usec */
+	uint64_t	last_ran;			/* nsec, when a batch of it began; 0: never */
 
 	/* since the last reset: counters.h */
 	uint64_t	batches;

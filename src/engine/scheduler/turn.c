@@ -84,7 +84,7 @@ begin(struct turn *turn, uint64_t now)
 	turn->nsec = 0;
 	turn->interrupted = 0;
 	turn->predicted = predict_nsec(entry, batch->rows);
-	entry->last_used = now;
+	entry->last_used = entry->last_ran = now;
 	engine->batch_ends = now + turn->predicted;
 	infer_store_release32(&engine->page->device_busy, 1);
 	scheduler_publish(engine, now);

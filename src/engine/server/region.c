@@ -395,7 +395,6 @@ count_end(struct engine *engine, struct request *request, uint32_t error)
 	entry->pending--;
 	if (error == INFER_ERROR_NEED_SPACE || error == INFER_ERROR_NEED_LOAD)
 		return;					/* the client sends it again: one call */
-	entry->last_used_at = process_time();
 	counters_call(request, error);
 	if (engine->settings.log_requests)
 		request_log_note(&engine->request_log, request, error, process_clock());

@@ -23,6 +23,7 @@ struct report
 	size_t		classes_used;
 	uint32_t	classes_count;
 	uint64_t	now;
+	uint64_t	wall;				/* the same moment, CLOCK_REALTIME usec */
 	bool		reset;
 };
 
@@ -90,7 +91,7 @@ put_model(struct report *report, const struct entry *entry)
 		.state = entry->state,
 		.bytes = entry->bytes,
 		.loaded_at = entry->loaded_at,
-		.last_used_at = entry->last_used_at,
+		.last_used_at = entry->last_ran > 0 ? report->wall - (report->now - entry->last_ran) / 1000 : 0,
 		.batches = entry->batches,
 		.segments = entry->segments,
 		.interrupted = entry->interrupted,
@@ -156,6 +157,7 @@ stats_frame(struct connection *connection, uint64_t request, const uint8_t *payl
 
 	pthread_mutex_lock(&engine->lock);
 	report.now = process_clock();
+	report.wall = process_time();
 	put_device(engine, &report);
 	registry_visit(engine, put_entry, &report);
 	head.epoch = engine->epoch;
