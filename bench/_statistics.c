@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "engine/engine.h"
-#include "engine/process.h"
+#include "engine/process/process.h"
 
 #define CALLS	10000
 #define RUNS	2000
