@@ -132,12 +132,19 @@ extern int	infer_client_sqlstate(uint32 error);
 extern char *infer_client_text(const char *text);
 
 /*
- * Load: have the engine load (or only check) a model; the signature is allocated in
- * context.  Writes the files first where the engine asks for it, unless wrote says that
- * the caller has just done so.
+ * Load: have the engine load (or only check) a model; the signature (unless NULL) is
+ * allocated in context.  Writes the files first where the engine asks for it, unless wrote
+ * says that the caller has just done so.  May be called outside of a transaction.
  */
 extern void infer_client_load(const InferModel *model, uint32 flags, struct infer_signature *signature,
 							  MemoryContext context);
+
+/* Whether the model is disabled, or loading it has ended engines: until infer.load_model. */
+extern bool infer_client_is_suspect(const InferModel *model);
+
+/* Have function called before each sleep, and twice a second in long ones; it may raise. */
+extern void infer_client_watch(void (*function) (void));
+
 extern void infer_client_unload(const InferModel *model);
 
 /* The engine's counters; entries are palloc'd, and classes name models that there are. */

@@ -43,6 +43,7 @@ extern int	infer_cpu_threads;
 extern int	infer_memory;				/* MB */
 extern int	infer_cache_size;			/* MB */
 extern int	infer_nice;
+extern char *infer_preload;
 extern int	infer_batch_rows;			/* sighup */
 extern int	infer_batch_delay;			/* usec */
 extern int	infer_job_share;			/* percent */
@@ -71,6 +72,7 @@ typedef struct InferGuilty
 	uint8		key[32];				/* as in SUBMIT */
 	int32		count;
 	bool		disabled;
+	bool		ended_load;				/* an engine ended whenever it loaded the model */
 	uint64		inputs[INFER_GUILTY_TIMES];		/* hashes of the rows that did it */
 	TimestampTz times[INFER_GUILTY_TIMES];
 } InferGuilty;
@@ -84,6 +86,7 @@ typedef struct InferShared
 	pid_t		supervisor_pid;
 	struct Latch *supervisor_latch;		/* its process latch, or NULL */
 	bool		restart_requested;
+	bool		preload_retry;			/* the worker that ended wants to be started again */
 	uint64		engine_stops;			/* ends of an engine that were ordered: nobody's guilt */
 	int			guilty_count;
 	InferGuilty guilty[INFER_GUILTY_MAX];

@@ -14,6 +14,7 @@
 
 #include "compat.h"
 #include "miscadmin.h"
+#include "preload.h"
 #include "utils/guc.h"
 #include "utils/plancache.h"
 
@@ -30,6 +31,7 @@ int			infer_memory;
 int			infer_nice;
 int			infer_on_error;
 int			infer_payload_limit;
+char	   *infer_preload;
 int			infer_queue_limit;
 int			infer_request_class;
 int			infer_slice;
@@ -110,6 +112,12 @@ define_engine_settings(void)
 							&infer_nice,
 							0, 0, 19,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("infer.preload",
+							   "Lists the models that are loaded whenever the engine has started.",
+							   "A comma-separated list of database.model and database.model@version.",
+							   &infer_preload,
+							   "",
+							   PGC_POSTMASTER, GUC_LIST_INPUT, infer_preload_check, NULL, NULL);
 }
 
 /* ---- of the engine: at reload ---- */

@@ -3,7 +3,8 @@
  *	  The shared memory of the extension, and the error for a library that has none.
  *
  * One struct InferShared, filled by the supervisor (engine_*, supervisor_*) and by
- * backends (restart_requested, guilty); its lock protects all of it.
+ * backends (restart_requested, guilty), and by preload.c's workers (preload_retry); its lock
+ * protects all of it.
  */
 #include "postgres.h"
 

@@ -40,6 +40,7 @@
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#include "preload.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "utils/guc.h"
@@ -445,6 +446,7 @@ watch_engine(TimestampTz now)
 		supervisor.failures = 0;
 		watch_reset(now);
 		share_error("");
+		infer_preload_begin();
 	}
 	if (!supervisor.was_ready)
 	{
@@ -548,9 +550,10 @@ infer_supervisor_main(Datum arg)
 	while (!ShutdownRequestPending)
 	{
 		long		timeout = supervise();
+		long		preload = infer_preload_round(monotonic_now());
 
 		MemoryContextReset(context);
-		wait_for_events(timeout);
+		wait_for_events(preload < 0 ? timeout : Min(timeout, preload));
 		if (ConfigReloadPending)
 		{
 			ConfigReloadPending = false;

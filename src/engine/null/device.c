@@ -128,6 +128,25 @@ null_program_free(struct device *base, struct device_program *program)
 	free(program);
 }
 
+/* Whether the program has a fault as it is compiled: then with a status. */
+static bool
+load_fails(struct null_device *device, const struct null_program *program, struct status *status)
+{
+	for (int kind = 0; kind < FAULT_KINDS; kind++)
+	{
+		int64_t		load = device->faults.of[kind].load;
+
+		for (uint32_t b = 0; b < program->bindings_count; b++)
+		{
+			if (load == 0 || load != program->elements[b])
+				continue;
+			fault_happens(kind, status);
+			return true;
+		}
+	}
+	return false;
+}
+
 static struct device_program *
 null_compile(struct device *base, const struct device_graph *graph, struct status *status)
 {
@@ -159,6 +178,11 @@ null_compile(struct device *base, const struct device_graph *graph, struct statu
 		if (!written && tensor->constant == NULL && tensor->binding >= 0 &&
 			tensor->type == DEVICE_F32 && tensor->lead == DEVICE_LEAD_ROWS)
 			program->elements[tensor->binding] = device_item_elements(tensor);
+	}
+	if (load_fails(null_of(base), program, status))
+	{
+		null_program_free(base, (struct device_program *) program);
+		return NULL;
 	}
 	return (struct device_program *) program;
 }

@@ -24,7 +24,7 @@ static bool
 fault_unknown(const char *fault, struct status *status)
 {
 	status_set(status, INFER_ERROR_UNSUPPORTED, "unknown fault \"%s\" of the null device", fault);
-	status_hint(status, "Use delay=MS, or fail, oom, lost, crash or hang with =N, =N+ or _on=VALUE.");
+	status_hint(status, "Use delay=MS, or fail, oom, lost, crash or hang with =N, =N+, _on=VALUE or _load=WIDTH.");
 	return false;
 }
 
@@ -55,6 +55,11 @@ fault_parse(struct faults *faults, const char *fault, struct status *status)
 			f->on = true;
 			f->value = strtof(equals + 1, &end);
 			return *end == '\0' ? true : fault_unknown(fault, status);
+		}
+		if (length == name + 5 && strncmp(fault + name, "_load", 5) == 0)
+		{
+			f->load = strtoll(equals + 1, &end, 10);
+			return *end == '\0' && f->load > 0 ? true : fault_unknown(fault, status);
 		}
 		if (length != name)
 			continue;

@@ -11,6 +11,8 @@
  *	 lost=N				always means lost=N+: a device that is gone stays so
  *	 KIND_on=VALUE		a run has the fault KIND if any element of a float32 binding of
  *						its rows equals VALUE: a guilty row
+ *	 KIND_load=WIDTH	a program of which a float32 input has WIDTH elements a row has the fault
+ *						KIND as it is compiled: a guilty model
  *
  * and KIND one of
  *
@@ -44,6 +46,7 @@ struct fault
 	bool		sticky;				/* and all after it */
 	bool		on;					/* rows that hold value have it */
 	float		value;
+	int64_t		load;				/* programs with an input of so many elements have it; 0: none */
 };
 
 struct faults

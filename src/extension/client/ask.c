@@ -5,6 +5,9 @@
  * A LOAD may make its asker the one writer of the model's files (NEED_FILES).  A writer
  * that fails says so by UNLOAD; one that was interrupted while it waited closes the
  * connection: either way the engine asks the next.
+ *
+ * A load may be asked for outside of any transaction (preload.c does): what reads the
+ * catalogue then has a transaction of its own, which ends before the engine is waited for.
  */
 #include "postgres.h"
 
@@ -12,9 +15,11 @@
 
 #include <unistd.h>
 
+#include "access/xact.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 
 #define LOAD_WRITES_MAX 3			/* times that the files vanish again before we give up */
 #define ASKS_MAX 3					/* engines more that are asked, if one ends before it answers */
@@ -27,6 +32,35 @@ typedef struct Load					/* the frame, and the descriptors that go with it */
 	int			fds[INFER_FDS_MAX];
 	int			fds_count;
 } Load;
+
+/* ---- reading the catalogue ---- */
+
+/* Begin a transaction if there is none; end_reading ends it. */
+static bool
+begin_reading(void)
+{
+	MemoryContext context = CurrentMemoryContext;
+
+	if (IsTransactionState())
+		return false;
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	MemoryContextSwitchTo(context);
+	return true;
+}
+
+static void
+end_reading(bool begun)
+{
+	MemoryContext context = CurrentMemoryContext;
+
+	if (!begun)
+		return;
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(context);
+}
 
 /* ---- the LOAD frame ---- */
 
@@ -43,8 +77,10 @@ put_files(Load *load, struct infer_writer *w, const InferModel *model)
 {
 	char	   *names[INFER_FDS_MAX];
 	uint64		sizes[INFER_FDS_MAX];
+	bool		begun = begin_reading();
 
 	load->fds_count = infer_model_open_reference(model, names, sizes, load->fds, INFER_FDS_MAX);
+	end_reading(begun);
 	for (int i = 0; i < load->fds_count; i++)
 	{
 		infer_put_string(w, names[i], strlen(names[i]));
@@ -118,7 +154,10 @@ write_files(const InferModel *model)
 {
 	PG_TRY();
 	{
+		bool		begun = begin_reading();
+
 		infer_model_materialise(model);
+		end_reading(begun);
 	}
 	PG_CATCH();
 	{
@@ -153,7 +192,7 @@ load_killed(const InferModel *model, struct infer_error_text *err)
 	uint64		engine = connection.epoch;
 
 	/* each engine counts: a model that ends one whenever it is loaded is soon disabled */
-	guilty_record(model->key, hash_bytes_extended((unsigned char *) &engine, sizeof(engine), 1));
+	guilty_record_load(model->key, hash_bytes_extended((unsigned char *) &engine, sizeof(engine), 1));
 	error_set(err, INFER_CLIENT_LOST, "the inference engine ended while it loaded the model", NULL,
 			  "Look into the server's log for the reason.");
 }

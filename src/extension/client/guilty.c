@@ -138,6 +138,33 @@ guilty_record(const uint8 *key, uint64 input)
 	LWLockRelease(infer_shared->lock);
 }
 
+/* Loading the model, without any row, has ended an engine time and again. */
+void
+guilty_record_load(const uint8 *key, uint64 engine)
+{
+	InferGuilty *guilty;
+
+	guilty_record(key, engine);
+	LWLockAcquire(infer_shared->lock, LW_EXCLUSIVE);
+	guilty = find(key);
+	if (guilty != NULL)
+		guilty->ended_load = true;
+	LWLockRelease(infer_shared->lock);
+}
+
+bool
+infer_client_is_suspect(const InferModel *model)
+{
+	InferGuilty *guilty;
+	bool		suspect;
+
+	LWLockAcquire(infer_shared->lock, LW_SHARED);
+	guilty = find(model->key);
+	suspect = guilty != NULL && (guilty->disabled || guilty->ended_load);
+	LWLockRelease(infer_shared->lock);
+	return suspect;
+}
+
 void
 guilty_forgive(const uint8 *key)
 {

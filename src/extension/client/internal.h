@@ -256,6 +256,7 @@ extern bool recover_call(InferCall *call);
 
 extern bool guilty_is_disabled(const uint8 *key);
 extern void guilty_record(const uint8 *key, uint64 input);
+extern void guilty_record_load(const uint8 *key, uint64 engine);
 extern void guilty_forgive(const uint8 *key);
 
 /* ---- ask.c ---- */

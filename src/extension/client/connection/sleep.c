@@ -29,10 +29,13 @@
 #undef USE_OPENSSL
 #include "libpq/libpq-be.h"
 
+#define WATCH_INTERVAL 500			/* ms of sleep at most, with a watch */
+
 static WaitEventSet *set = NULL;	/* with the engine's socket */
 static WaitEventSet *idle_set = NULL;	/* without */
 static int	set_position;			/* of the engine's socket */
 static uint32 set_events;			/* what it waits for there */
+static void (*watch) (void);		/* by infer_client_watch, or NULL */
 
 /* ---- time ---- */
 
@@ -116,6 +119,11 @@ sleep_on(WaitEventSet *which, long timeout)
 	bool		engine = false;
 
 	CHECK_FOR_INTERRUPTS();
+	if (watch != NULL)
+	{
+		watch();
+		timeout = timeout < 0 ? WATCH_INTERVAL : Min(timeout, WATCH_INTERVAL);
+	}
 	count = WaitEventSetWait(which, timeout, events, lengthof(events), wait_event());
 	for (int i = 0; i < count; i++)
 	{
@@ -140,6 +148,12 @@ sleep_on_socket(uint32 events, long timeout)
 		ModifyWaitEvent(set, set_position, events, NULL);
 	set_events = events;
 	return sleep_on(set, timeout);
+}
+
+void
+infer_client_watch(void (*function) (void))
+{
+	watch = function;
 }
 
 bool
