@@ -228,6 +228,30 @@ test_tables(void)
 	tap_ok(fixture_run(&f) && floats_are(fixture_output(&f, 0), (float[]) {50, 20, 100, 600}, 4),
 		   "and what is missing is imputed");
 	fixture_close(&f);
+
+	fixture_open(&f, "missing_ways.onnx", NULL);
+	tap_ok((f.model->signature.inputs[0].flags & INFER_TENSOR_MISSING) != 0,
+		   "a scaler hands on what is missing");
+	tap_ok((f.model->signature.inputs[1].flags & INFER_TENSOR_MISSING) != 0,
+		   "what is tested and replaced may be missing");
+	tap_ok((f.model->signature.inputs[2].flags & INFER_TENSOR_MISSING) == 0,
+		   "not what is replaced where something else is missing");
+	tap_ok((f.model->signature.inputs[3].flags & INFER_TENSOR_MISSING) == 0,
+		   "nor what would be missing in an output");
+	fixture_rows(&f, 2);
+	memcpy(fixture_input(&f, 0), (float[]) {NAN, 3}, 8);
+	memcpy(fixture_input(&f, 1), (float[]) {2, NAN}, 8);
+	memcpy(fixture_input(&f, 2), (float[]) {8, 9}, 8);
+	memcpy(fixture_input(&f, 3), (float[]) {1, 2}, 8);
+	tap_ok(fixture_run(&f) && floats_are(fixture_output(&f, 0), (float[]) {5, 2, 8, 0, 0, 4, 7, 7, 0, 2}, 10),
+		   "and each is filled");
+	fixture_close(&f);
+
+	fixture_open(&f, "stacking.onnx", NULL);
+	tap_ok(f.model->signature.outputs[0].role == INFER_ROLE_LABEL && f.model->signature.outputs[1].role == INFER_ROLE_SCORES &&
+		   f.model->signature.classes_count == 2 && strcmp(f.model->signature.classes[1], "leaves") == 0,
+		   "labels picked from an inner model's scores name those");
+	fixture_close(&f);
 }
 
 /* Strings that are long only together are nobody's error: the batch is to be run in parts. */

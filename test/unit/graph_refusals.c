@@ -84,6 +84,19 @@ test_trees(void)
 	tap_ok(f.model != NULL && (f.model->signature.inputs[0].flags & INFER_TENSOR_MISSING) != 0,
 		   "its features may be missing");
 	fixture_close(&f);
+	fixture_open(&f, "tree_directions.onnx", NULL);
+	tap_ok(f.model != NULL && (f.model->signature.inputs[0].flags & INFER_TENSOR_MISSING) != 0,
+		   "skl2onnx's, where some are sent left");
+	fixture_close(&f);
+	fixture_open(&f, "tree_directions_lost.onnx", NULL);
+	tap_ok(f.model != NULL && (f.model->signature.inputs[0].flags & INFER_TENSOR_MISSING) == 0,
+		   "skl2onnx's have lost the way of missing values, where all go right");
+	fixture_close(&f);
+	fixture_open(&f, "tree_directions_right.onnx", NULL);
+	tap_ok(f.model != NULL && (f.model->signature.inputs[0].flags & INFER_TENSOR_MISSING) != 0,
+		   "others' may mean it");
+	fixture_close(&f);
+	test_refused("tree_no_vote.onnx", INFER_ERROR_UNSUPPORTED, "no leaf for target 1 of 2", "a target without votes");
 	test_refused("tree_cycle.onnx", INFER_ERROR_MODEL, "with a cycle through its node 0", "a cycle is refused");
 	test_refused("tree_itself.onnx", INFER_ERROR_MODEL, "with a cycle through its node 1", "a node that is its own child");
 	test_refused("tree_no_child.onnx", INFER_ERROR_MODEL, "without the node 9 that another leads to", "a child that is not there");

@@ -97,7 +97,7 @@ struct graph_input					/* of the model */
 	int32_t		value;
 	bool		batch;				/* its first dimension is the batch */
 	bool		fixed;				/* the file fixes it to 1 */
-	bool		missing;			/* NaN may only reach an Imputer */
+	bool		missing;			/* NaN only reaches what knows what to do with it */
 };
 
 struct graph_dim_option				/* {"dims": {"seq": 16}} */
@@ -155,7 +155,7 @@ struct graph
 enum graph_missing					/* what an operator does to a missing value (NaN) */
 {
 	GRAPH_MISSING_COMPUTES = 0,		/* takes it for a number */
-	GRAPH_MISSING_PASSES,			/* hands it on, and looks at nothing */
+	GRAPH_MISSING_PASSES,			/* hands it on: what is made of NaN is NaN, and nothing else is */
 	GRAPH_MISSING_TAKES				/* knows what to put in its place */
 };
 

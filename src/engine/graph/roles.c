@@ -69,7 +69,8 @@ scores_mark(struct graph *graph, int32_t scores, int32_t labels)
 		int32_t		value = graph->outputs[i];
 		const struct graph_value *output = graph_value(graph, value);
 
-		if (output->role != INFER_ROLE_VALUE || output->elements != count ||
+		/* Scores that their own operator named have the classes of an inner model, by number. */
+		if ((output->role != INFER_ROLE_VALUE && output->role != INFER_ROLE_SCORES) || output->elements != count ||
 			(output->type != DEVICE_F32 && output->type != DEVICE_F64) || !marked[graph_root(graph, value)])
 			continue;
 		if (found == GRAPH_ABSENT || graph_root(graph, found) == root)

@@ -208,9 +208,9 @@ lower_bitwise_not(struct graph *graph, const struct onnx_node *node)
 }
 
 const struct graph_operator graph_elementwise_operators[] = {
-	{"", "Add", 6, 25, lower_add, 0},
+	{"", "Add", 6, 25, lower_add, GRAPH_MISSING_PASSES},
 	{"", "And", 1, 25, lower_and, 0},
-	{"", "Div", 6, 25, lower_div, 0},
+	{"", "Div", 6, 25, lower_div, GRAPH_MISSING_PASSES},
 	{"", "Equal", 1, 25, lower_equal, 0},
 	{"", "Greater", 1, 25, lower_greater, 0},
 	{"", "GreaterOrEqual", 12, 25, lower_greater_equal, 0},
@@ -220,12 +220,12 @@ const struct graph_operator graph_elementwise_operators[] = {
 	{"", "Mean", 6, 25, lower_mean, 0},
 	{"", "Min", 6, 25, lower_min, 0},
 	{"", "Mod", 10, 25, lower_mod, 0},
-	{"", "Mul", 6, 25, lower_mul, 0},
+	{"", "Mul", 6, 25, lower_mul, GRAPH_MISSING_PASSES},
 	{"", "Not", 1, 25, lower_not, 0},
 	{"", "Or", 1, 25, lower_or, 0},
 	{"", "Pow", 6, 25, lower_pow, 0},
 	{"", "PRelu", 6, 25, lower_prelu, 0},
-	{"", "Sub", 6, 25, lower_sub, 0},
+	{"", "Sub", 6, 25, lower_sub, GRAPH_MISSING_PASSES},
 	{"", "Sum", 6, 25, lower_sum, 0},
 	{"", "Where", 9, 25, lower_where, 0},
 	{"", "Xor", 1, 25, lower_xor, 0},

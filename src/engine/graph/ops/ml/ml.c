@@ -247,7 +247,7 @@ const struct graph_operator graph_ml_operators[] = {
 	{ONNX_DOMAIN_ML, "LinearRegressor", 1, 5, lower_linear_regressor},
 	{ONNX_DOMAIN_ML, "Normalizer", 1, 5, lower_normalizer},
 	{ONNX_DOMAIN_ML, "OneHotEncoder", 1, 5, lower_one_hot_encoder},
-	{ONNX_DOMAIN_ML, "Scaler", 1, 5, lower_scaler},
+	{ONNX_DOMAIN_ML, "Scaler", 1, 5, lower_scaler, GRAPH_MISSING_PASSES},
 	{ONNX_DOMAIN_ML, "TreeEnsemble", 5, 5, lower_tree_ensemble, GRAPH_MISSING_TAKES},
 	{ONNX_DOMAIN_ML, "TreeEnsembleClassifier", 1, 5, lower_tree_ensemble_classifier, GRAPH_MISSING_TAKES},
 	{ONNX_DOMAIN_ML, "TreeEnsembleRegressor", 1, 5, lower_tree_ensemble_regressor, GRAPH_MISSING_TAKES},

@@ -151,6 +151,25 @@ regress(struct graph *graph, const struct onnx_node *node, const struct ensemble
 	return graph_output(graph, node, 0, graph_cast(graph, y, type));
 }
 
+/*
+ * A target without votes is what an exporter leaves that knew one target only: onnxruntime
+ * says 0, the specification the base value, and the model something else.
+ */
+static bool
+targets_voted(struct graph *graph, const struct onnx_node *node, const struct ensemble *e)
+{
+	bool	   *voted = graph_pool(graph->memory, e->source.targets, sizeof(*voted));
+
+	if (voted == NULL)
+		return false;
+	for (uint32_t v = 0; v < e->source.votes_count; v++)
+		voted[e->source.votes_target[v]] = true;
+	for (uint32_t t = 0; t < e->source.targets; t++)
+		if (!voted[t])
+			return graph_unsupported(graph, node, "has no leaf for target %u of %u", t, e->source.targets);
+	return true;
+}
+
 bool
 lower_tree_ensemble_regressor(struct graph *graph, const struct onnx_node *node)
 {
@@ -175,7 +194,8 @@ lower_tree_ensemble_regressor(struct graph *graph, const struct onnx_node *node)
 	if (e.base_count != 0 && e.base_count != e.source.targets)
 		return graph_malformed(graph, node, "has %u base values for %" PRId64 " targets", e.base_count, targets);
 	type_choose(graph, &e, wide);
-	return regress(graph, node, &e, (enum aggregate) aggregate, DEVICE_F32);
+	return targets_voted(graph, node, &e) &&
+		regress(graph, node, &e, (enum aggregate) aggregate, DEVICE_F32);
 }
 
 bool
