@@ -247,7 +247,8 @@ COMMENT ON FUNCTION infer.read_stats() IS 'behind the view infer.stats';
 
 CREATE FUNCTION infer.read_loaded_models(OUT model text, OUT version int, OUT key text, OUT state text,
 										 OUT bytes bigint, OUT loaded_at timestamptz,
-										 OUT last_used_at timestamptz) RETURNS SETOF record
+										 OUT last_used_at timestamptz, OUT load_time double precision,
+										 OUT from_cache bool) RETURNS SETOF record
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_loaded_models';
 COMMENT ON FUNCTION infer.read_loaded_models() IS 'behind the view infer.loaded_models';
 

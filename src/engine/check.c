@@ -76,7 +76,7 @@ print_model(struct model *model, const struct model_files *files)
 int
 check_model(const char *path, const char *options)
 {
-	static const char *const no_folders[] = {NULL};
+	static const struct sandbox_folder no_folders[] = {{0}};
 	struct device_options device_options = {0};
 	struct model_files files;
 	struct device *device;

@@ -453,6 +453,7 @@ struct device_info
 	char		arch[64];			/* "avx512" */
 	char		description[128];	/* the processor's or card's name */
 	char		numerics_id[64];	/* kind, architecture, kernel family, library version */
+	char		weight_layout[32];	/* the order of a packed weight's elements */
 	uint64_t	bytes_total;
 	uint64_t	bytes_budget;
 	uint64_t	bytes_used;			/* weights; an arena is checked beside them at enqueue */
@@ -504,6 +505,18 @@ struct device_ops
 										  const struct device_weight_desc *desc,
 										  struct status *status);
 	void		(*weight_free) (struct device *device, struct device_weight *weight);
+
+	/* A packed weight's bytes, as weight_map takes them: host memory that lives as long as the weight. */
+	const void *(*weight_data) (struct device *device, const struct device_weight *weight, uint64_t *bytes);
+
+	/*
+	 * At load, in place of weight_pack: what weight_data once gave on a device of the same
+	 * numerics_id and weight_layout for a weight of the same type, k and n (desc->data is not
+	 * read).  data is aligned to DEVICE_ALIGN, outlives the weight, and counts like packed memory.  Another
+	 * number of bytes than is right: INFER_ERROR_INPUT.
+	 */
+	struct device_weight *(*weight_map) (struct device *device, const struct device_weight_desc *desc,
+										 const void *data, uint64_t bytes, struct status *status);
 
 	/* At load.  Copies what it needs of graph except constants, params and weights. */
 	struct device_program *(*compile) (struct device *device, const struct device_graph *graph,

@@ -138,9 +138,19 @@ struct load_job						/* owned by the loader once queued */
 	int		   *fds;
 };
 
+enum entry_packed					/* the model's packed form */
+{
+	ENTRY_PACKED_NONE = 0,			/* not kept, or not worth it */
+	ENTRY_PACKED_WANTED,			/* the loader writes it when it has nothing else to do, or closes the model */
+	ENTRY_PACKED_WRITTEN,
+	ENTRY_PACKED_READ				/* the model came from it */
+};
+
 struct close_job					/* a model that the loader is to close */
 {
 	struct close_job *next;
+	uint8_t		key[INFER_KEY_BYTES];
+	bool		packed_wanted;		/* its packed form is to be written first */
 	struct model *model;
 	struct model_files files;
 	struct asker *askers;			/* of UNLOAD */
@@ -154,6 +164,9 @@ struct entry
 	uint32_t	state;				/* enum infer_model_state; 0: known by name only */
 	struct model *model;			/* while LOADED, and EVICTED until drained */
 	struct model_files files;
+	uint32_t	packed;				/* enum entry_packed, while it has a model */
+	bool		from_cache;			/* the last load read the packed form */
+	uint64_t	load_nsec;			/* that the last load took: files, sums, packing */
 	struct status *failure;			/* while FAILED */
 	struct latency latency;
 	struct latency_errors latency_errors;

@@ -3,8 +3,13 @@
  *	  See loader.h.
  *
  * Loop
- *	close what was evicted; take a job; without the lock: map the files, verify the digest,
- *	open the model, making room by eviction if memory is out; with the lock: answer.
+ *	close what was evicted; take a job; without the lock: map the files, verify them,
+ *	open the model, making room by eviction if memory is out; with the lock: answer.  With
+ *	nothing else to do: write the packed form of a model that was packed; at the latest
+ *	before it is closed, so that models that take turns are packed once.
+ *
+ * Files are verified by their digest.  Where a packed file was made of them, its sum over those of
+ * their bytes that are still read is enough: that was taken when the digest had been right.
  *
  * Files of the cache that are missing and files whose digest is wrong are one case: they
  * have to be written.  Files by reference whose digest is wrong are the user's.
@@ -20,6 +25,8 @@
 #include <unistd.h>
 
 #include "load.h"
+#include "model/packed.h"
+#include "packed_store.h"
 #include "process/log.h"
 #include "process/process.h"
 #include "registry.h"
@@ -28,12 +35,16 @@
 #include "scheduler/scheduler.h"
 #include "server/region.h"
 
+#define BUSY_NSEC	UINT64_C(100000000)		/* until something is tried again that others were in the way of */
+#define ROOM_NSEC	UINT64_C(10000000000)	/* that a load waits for models in use to go */
+
 struct loaded						/* what a job has come to */
 {
 	enum files_result result;		/* FILES_OK: model is set, or status */
 	struct model *model;
 	struct model_files files;
 	struct close_job *closing;
+	uint64_t	nsec;				/* that it took */
 	struct status status;
 };
 
@@ -89,11 +100,30 @@ cache_folder(const struct engine *engine, const uint8_t *digest, char path[PATH_
 	return true;
 }
 
+/* FILES_OK leaves the files open.  A file by reference may have been changed on purpose, so its digest counts. */
+static enum files_result
+verify_files(struct engine *engine, const struct load_job *job, struct loaded *loaded)
+{
+	struct packed *packed = loaded->files.packed;
+	uint8_t		digest[INFER_KEY_BYTES];
+
+	if (job->files_count == 0 && packed != NULL && packed_files_sum(&loaded->files, &packed->form) == packed->files_sum)
+		return FILES_OK;
+	files_digest(&loaded->files, digest);
+	if (memcmp(digest, job->digest, sizeof(digest)) == 0)
+		return FILES_OK;
+	files_close(&loaded->files);
+	if (job->files_count == 0)
+		return FILES_MISSING;
+	status_set(&loaded->status, INFER_ERROR_MODEL, "the model's files have changed since the model was created");
+	status_hint(&loaded->status, "Create a new version of the model with infer.create_model().");
+	return FILES_FAILED;
+}
+
 static enum files_result
 open_files(struct engine *engine, const struct load_job *job, struct loaded *loaded)
 {
 	char		folder[PATH_MAX];
-	uint8_t		digest[INFER_KEY_BYTES];
 	enum files_result result;
 
 	if (job->files_count > 0)
@@ -105,19 +135,90 @@ open_files(struct engine *engine, const struct load_job *job, struct loaded *loa
 		result = FILES_MISSING;
 	if (result != FILES_OK)
 		return result;
-	files_digest(&loaded->files, digest);
-	if (memcmp(digest, job->digest, sizeof(digest)) == 0)
-	{
-		if (job->files_count == 0)
-			utimensat(AT_FDCWD, folder, NULL, 0);	/* used now: the oldest go first */
-		return FILES_OK;
-	}
-	files_close(&loaded->files);
-	if (job->files_count == 0)
-		return FILES_MISSING;
-	status_set(&loaded->status, INFER_ERROR_MODEL, "the model's files have changed since the model was created");
-	status_hint(&loaded->status, "Create a new version of the model with infer.create_model().");
-	return FILES_FAILED;
+	if ((job->flags & INFER_LOAD_CHECK) == 0)
+		loaded->files.packed = packed_store_read(engine, job->key);
+	result = verify_files(engine, job, loaded);
+	if (result == FILES_OK && job->files_count == 0)
+		utimensat(AT_FDCWD, folder, NULL, 0);	/* used now: the oldest go first */
+	return result;
+}
+
+/* The packed weights are not what this engine makes of the model: packs anew. */
+static bool
+leave_packed(struct engine *engine, const struct load_job *job, struct loaded *loaded)
+{
+	if (loaded->files.packed == NULL || !loaded->files.packed->stale)
+		return false;
+	log_write(LOG_INFO, "a packed model in the cache is out of date: it is packed anew");
+	packed_store_remove(engine, job->key);
+	packed_close(loaded->files.packed);
+	loaded->files.packed = NULL;
+	status_clear(&loaded->status);
+	loaded->result = verify_files(engine, job, loaded);
+	return loaded->result == FILES_OK;
+}
+
+/* ---- the packed form ---- */
+
+/* Whether there is something better to do than to write a file. */
+static bool
+is_wanted(struct engine *engine)
+{
+	bool		wanted;
+
+	pthread_mutex_lock(&engine->lock);
+	wanted = engine->load_first != NULL || engine->close_first != NULL;
+	pthread_mutex_unlock(&engine->lock);
+	return wanted;
+}
+
+static enum packed_result
+write_packed(struct engine *engine, const uint8_t *key, const struct model *model, const struct model_files *files,
+			 bool (*stop) (struct engine *engine))
+{
+	struct packed_form form;
+
+	if (model->ops->packed_form == NULL || !model->ops->packed_form(model, &form))
+		return PACKED_REFUSED;
+	return packed_store_write(engine, key, files, &form, stop);
+}
+
+static void
+find_unwritten(struct engine *engine, struct entry *entry, void *arg)
+{
+	struct entry **found = arg;
+
+	if (entry->packed == ENTRY_PACKED_WANTED && entry->state == INFER_MODEL_LOADED)
+		*found = entry;
+}
+
+/*
+ * Lock held on entry and on return, not in between: nobody but this thread closes a model and
+ * its files.  false: there is nothing to write.
+ */
+static bool
+write_one(struct engine *engine, bool *busy)
+{
+	struct entry *entry = NULL;
+	uint8_t		key[INFER_KEY_BYTES];
+	struct model *model;
+	struct model_files files;
+	enum packed_result result;
+
+	registry_visit(engine, find_unwritten, &entry);
+	if (entry == NULL)
+		return false;
+	memcpy(key, entry->key, sizeof(key));
+	model = entry->model;
+	files = entry->files;
+	pthread_mutex_unlock(&engine->lock);
+	result = write_packed(engine, key, model, &files, is_wanted);
+	pthread_mutex_lock(&engine->lock);
+	*busy = result == PACKED_BUSY;
+	entry = registry_find(engine, key);
+	if (entry != NULL && entry->model == model && (result == PACKED_WRITTEN || result == PACKED_REFUSED))
+		entry->packed = result == PACKED_WRITTEN ? ENTRY_PACKED_WRITTEN : ENTRY_PACKED_NONE;
+	return true;
 }
 
 /* Closes what was evicted; lock held on entry and on return, not in between. */
@@ -129,6 +230,8 @@ close_evicted(struct engine *engine)
 	while ((job = engine->close_first) != NULL)
 	{
 		pthread_mutex_unlock(&engine->lock);
+		if (job->packed_wanted)
+			write_packed(engine, job->key, job->model, &job->files, NULL);
 		model_close(job->model);
 		files_close(&job->files);
 		pthread_mutex_lock(&engine->lock);
@@ -146,17 +249,41 @@ close_evicted(struct engine *engine)
 	}
 }
 
-/* Out of memory: lets the least recently used model go; false: none can. */
+/* nsec from now, by the clock of the engine's conditions. */
+static struct timespec
+time_after(uint64_t nsec)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	nsec += (uint64_t) until.tv_nsec;
+	until.tv_sec += (time_t) (nsec / 1000000000);
+	until.tv_nsec = (long) (nsec % 1000000000);
+	return until;
+}
+
+/*
+ * Out of memory: lets the least recently used model go, an idle one if there is any; of one in
+ * use the calls in flight are awaited, and its next caller loads it again.  false: there is none, or none that
+ * its callers let go.
+ */
 static bool
 make_room(struct engine *engine, const struct entry *keep)
 {
-	bool		evicted;
+	uint64_t	deadline = process_clock() + ROOM_NSEC;
+	bool		made;
 
 	pthread_mutex_lock(&engine->lock);
-	evicted = registry_evict_one(engine, keep);
+	while (!(made = registry_evict_one(engine, keep) || engine->close_first != NULL) &&
+		   registry_evict_busy(engine, keep) && process_clock() < deadline)
+	{
+		struct timespec until = time_after(BUSY_NSEC);
+
+		pthread_cond_timedwait(&engine->loads, &engine->lock, &until);
+	}
 	close_evicted(engine);
 	pthread_mutex_unlock(&engine->lock);
-	return evicted;
+	return made;
 }
 
 static void
@@ -167,7 +294,9 @@ open_model(struct engine *engine, const struct load_job *job, struct loaded *loa
 		status_clear(&loaded->status);
 		loaded->model = model_open(&loaded->files, job->options, engine->device, &loaded->status);
 	}
-	while (loaded->model == NULL && loaded->status.error == INFER_ERROR_MEMORY && make_room(engine, job->entry));
+	while (loaded->model == NULL &&
+		   ((loaded->status.error == INFER_ERROR_MEMORY && make_room(engine, job->entry)) ||
+			leave_packed(engine, job, loaded)));
 	if (loaded->model != NULL && (loaded->closing = calloc(1, sizeof(*loaded->closing))) == NULL)
 	{
 		model_close(loaded->model);
@@ -207,6 +336,8 @@ keep_budget(struct engine *engine, const struct load_job *job, struct loaded *lo
 static void
 do_job(struct engine *engine, const struct load_job *job, struct loaded *loaded)
 {
+	uint64_t	began = process_clock();
+
 	memset(loaded, 0, sizeof(*loaded));
 	loaded->result = open_files(engine, job, loaded);
 	if (loaded->result != FILES_OK)
@@ -214,6 +345,7 @@ do_job(struct engine *engine, const struct load_job *job, struct loaded *loaded)
 	open_model(engine, job, loaded);
 	if (loaded->model != NULL)
 		keep_budget(engine, job, loaded);
+	loaded->nsec = process_clock() - began;
 }
 
 /* ---- with the lock ---- */
@@ -264,10 +396,16 @@ static void
 finish_loaded(struct engine *engine, struct entry *entry, struct loaded *loaded)
 {
 	struct asker *askers = entry->askers;
+	struct packed_form form;
 
 	entry->model = loaded->model;
 	entry->files = loaded->files;
 	entry->closing = loaded->closing;
+	entry->load_nsec = loaded->nsec;
+	entry->from_cache = loaded->files.packed != NULL;
+	entry->packed = loaded->files.packed != NULL ? ENTRY_PACKED_READ :
+		loaded->model->ops->packed_form != NULL && loaded->model->ops->packed_form(loaded->model, &form) ?
+		ENTRY_PACKED_WANTED : ENTRY_PACKED_NONE;
 	entry->state = INFER_MODEL_LOADED;
 	entry->bytes = loaded->model->bytes;
 	entry->loaded_at = process_time();
@@ -349,6 +487,28 @@ finish(struct engine *engine, struct load_job *job, struct loaded *loaded)
 					  (error == INFER_ERROR_MODEL || error == INFER_ERROR_UNSUPPORTED));
 }
 
+/* Lock held.  Returns when there may be something to do. */
+static void
+wait_for_work(struct engine *engine)
+{
+	struct timespec until;
+	bool		busy = false;
+
+	if (engine->load_first != NULL)
+		return;
+	if (engine->close_first == NULL && write_one(engine, &busy) && !busy)
+		return;
+	if (engine->load_first != NULL || engine->close_first != NULL)
+		return;
+	if (!busy)
+	{
+		pthread_cond_wait(&engine->loads, &engine->lock);
+		return;
+	}
+	until = time_after(BUSY_NSEC);
+	pthread_cond_timedwait(&engine->loads, &engine->lock, &until);
+}
+
 static void *
 loader_main(void *arg)
 {
@@ -363,8 +523,7 @@ loader_main(void *arg)
 		close_evicted(engine);
 		if (job == NULL)
 		{
-			if (engine->load_first == NULL)
-				pthread_cond_wait(&engine->loads, &engine->lock);
+			wait_for_work(engine);
 			continue;
 		}
 		engine->load_first = job->next;

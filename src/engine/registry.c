@@ -107,12 +107,15 @@ registry_drained(struct engine *engine, struct entry *entry)
 		return;
 	job->model = entry->model;
 	job->files = entry->files;
+	memcpy(job->key, entry->key, sizeof(job->key));
+	job->packed_wanted = entry->packed == ENTRY_PACKED_WANTED;
 	job->askers = entry->unloaders;
 	job->next = engine->close_first;
 	engine->close_first = job;
 	entry->closing = NULL;
 	entry->model = NULL;
 	entry->files = (struct model_files) {0};
+	entry->packed = ENTRY_PACKED_NONE;
 	entry->unloaders = NULL;
 	entry->queue.ready = false;
 	entry->bytes = 0;
@@ -143,6 +146,29 @@ registry_evict_one(struct engine *engine, const struct entry *keep)
 			if (best != NULL)
 				pair[1] = (struct resident) {best->bytes, best->last_used, false};
 			if (residency_victim(pair, best != NULL ? 2 : 1) == 0)
+				best = entry;
+		}
+	}
+	if (best == NULL)
+		return false;
+	registry_evict(engine, best);
+	return true;
+}
+
+bool
+registry_evict_busy(struct engine *engine, const struct entry *keep)
+{
+	struct entry *best = NULL;
+
+	for (uint32_t b = 0; b < ENGINE_BUCKETS; b++)
+	{
+		for (struct entry *entry = engine->buckets[b]; entry != NULL; entry = entry->next)
+		{
+			if (entry == keep || entry->model == NULL)
+				continue;
+			if (entry->state == INFER_MODEL_EVICTED)
+				return true;
+			if (best == NULL || entry->last_used < best->last_used)
 				best = entry;
 		}
 	}

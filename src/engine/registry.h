@@ -30,6 +30,13 @@ extern void registry_evict(struct engine *engine, struct entry *entry);
 /* Gives up the least recently used idle model but one; false: there is none. */
 extern bool registry_evict_one(struct engine *engine, const struct entry *keep);
 
+/*
+ * With no idle model left: gives up the least recently used one in use, unless there is one
+ * already that is still in use.  Its memory goes when its calls have ended, and not if somebody loads it before.
+ * false: there is none but keep.
+ */
+extern bool registry_evict_busy(struct engine *engine, const struct entry *keep);
+
 /* Gives up idle models, but not keep, until what is left fits into infer.memory, or none is left. */
 extern void registry_keep_budget(struct engine *engine, const struct entry *keep);
 

@@ -193,7 +193,7 @@ put_stats(ReturnSetInfo *result, const EngineStats *stats, const struct infer_st
 			put_class(result, stats, &stats->classes[i], model);
 }
 
-enum { LOADED_COLUMNS = 7 };
+enum { LOADED_COLUMNS = 9 };
 
 static void
 put_loaded(ReturnSetInfo *result, const EngineStats *stats, const struct infer_stats_model *counters,
@@ -212,6 +212,9 @@ put_loaded(ReturnSetInfo *result, const EngineStats *stats, const struct infer_s
 	values[5] = time_datum(counters->loaded_at);
 	nulls[6] = counters->last_used_at == 0;
 	values[6] = time_datum(counters->last_used_at);
+	nulls[7] = nulls[8] = counters->loaded_at == 0;
+	values[7] = milliseconds(counters->load_usec);
+	values[8] = BoolGetDatum(counters->from_cache != 0);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 

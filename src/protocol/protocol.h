@@ -242,8 +242,9 @@ struct infer_stats_model
 {
 	uint8_t		key[INFER_KEY_BYTES];
 	uint32_t	state;				/* enum infer_model_state */
-	uint32_t	reserved;
+	uint32_t	from_cache;			/* 1: loaded from the packed cache, 0: packed at this load */
 	uint64_t	bytes;				/* weights and arena held */
+	uint64_t	load_usec;			/* that the last load took */
 	uint64_t	loaded_at;			/* CLOCK_REALTIME usec, 0 never */
 	uint64_t	last_used_at;
 	uint64_t	calls;				/* requests ended, however */

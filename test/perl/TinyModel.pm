@@ -6,6 +6,7 @@
 #	add_model(3, 100000)		the same, made larger by that many bytes of text nobody reads
 #	wide_add_model(3, 'n')		the same for (N, n): how wide a row is, the option dims must say
 #	external_add_model('w.bin')	the same, with the addend's bytes in another file
+#	product_model(3)			y = (x, 3x, 0, ...) times a matrix of 512 x 512, 1 MB: large enough to be kept packed
 #	sql_bytes($bytes)			as a bytea literal
 #
 # The format is protobuf as in onnx.proto (https://github.com/onnx/onnx); numbers in comments
@@ -17,7 +18,7 @@ use warnings;
 
 use Exporter 'import';
 
-our @EXPORT = qw(add_model wide_add_model external_add_model sql_bytes);
+our @EXPORT = qw(add_model wide_add_model external_add_model product_model sql_bytes);
 
 sub _varint
 {
@@ -78,6 +79,33 @@ sub external_add_model
 	my ($location) = @_;
 
 	return _model(_bytes(13, _bytes(1, 'location') . _bytes(2, $location)) . _number(14, 1));	# external_data, data_location
+}
+
+# x (N, 1) times A (1, 512), times B (512, 512), times C (512, 1): A picks the first two, B has
+# 1 on its diagonal, C adds all up; so y = x + 3x for product_model(3).
+sub product_model
+{
+	my ($factor) = @_;
+	my $side = 512;
+	my %data = (
+		A => [ 1, $side, pack('f<*', 1, $factor, (0) x ($side - 2)) ],
+		B => [ $side, $side, join '', map { pack('f<*', (0) x $_, 1, (0) x ($side - 1 - $_)) } 0 .. $side - 1 ],
+		C => [ $side, 1, pack('f<*', (1) x $side) ]);
+	my $graph = '';
+
+	for (['x', 'A', 'a'], ['a', 'B', 'b'], ['b', 'C', 'y'])
+	{
+		$graph .= _bytes(1, _bytes(1, $_->[0]) . _bytes(1, $_->[1]) . _bytes(2, $_->[2]) . _bytes(4, 'MatMul'));
+	}
+	$graph .= _bytes(2, 'product');
+	for my $name (sort keys %data)
+	{
+		my ($rows, $columns, $bytes) = @{ $data{$name} };
+
+		$graph .= _bytes(5, _number(1, $rows) . _number(1, $columns) . _number(2, 1) . _bytes(8, $name) . _bytes(9, $bytes));
+	}
+	$graph .= _bytes(11, _value('x')) . _bytes(12, _value('y'));
+	return _number(1, 8) . _bytes(7, $graph) . _bytes(8, _number(2, 13));
 }
 
 sub sql_bytes

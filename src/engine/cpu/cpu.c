@@ -189,6 +189,8 @@ cpu_info(struct device *base, struct device_info *info)
 	snprintf(info->arch, sizeof(info->arch), "%s", device->kernels->arch);
 	snprintf(info->description, sizeof(info->description), "%s", device->description);
 	snprintf(info->numerics_id, sizeof(info->numerics_id), "%s", device->numerics_id);
+	snprintf(info->weight_layout, sizeof(info->weight_layout), "panels-%d-%d",
+			 (int) device->kernels->f32.panel, (int) device->kernels->f64.panel);
 	info->bytes_total = (uint64_t) sysconf(_SC_PHYS_PAGES) * (uint64_t) sysconf(_SC_PAGESIZE);
 	info->bytes_budget = device->budget;
 	info->bytes_used = __atomic_load_n(&device->used, __ATOMIC_RELAXED);
@@ -207,6 +209,8 @@ const struct device_ops cpu_device_ops = {
 	.weight_size = cpu_weight_size,
 	.weight_pack = cpu_weight_pack,
 	.weight_free = cpu_weight_free,
+	.weight_data = cpu_weight_data,
+	.weight_map = cpu_weight_map,
 	.compile = cpu_compile,
 	.program_free = cpu_program_free,
 	.arena_bytes = cpu_arena_bytes,

@@ -50,7 +50,8 @@ struct device_weight				/* see weight.c for the order of its elements */
 	int64_t		k;
 	int64_t		n;
 	int64_t		panels;
-	void	   *data;				/* DEVICE_ALIGN-aligned */
+	const void *data;				/* DEVICE_ALIGN-aligned */
+	void	   *owned;				/* data, unless it is somebody else's */
 	uint64_t	bytes;				/* what was taken from the budget */
 };
 
@@ -167,6 +168,9 @@ extern uint64_t cpu_weight_size(struct device *base, const struct device_weight_
 extern struct device_weight *cpu_weight_pack(struct device *base, const struct device_weight_desc *desc,
 											 struct status *status);
 extern void cpu_weight_free(struct device *base, struct device_weight *weight);
+extern const void *cpu_weight_data(struct device *base, const struct device_weight *weight, uint64_t *bytes);
+extern struct device_weight *cpu_weight_map(struct device *base, const struct device_weight_desc *desc,
+											const void *data, uint64_t bytes, struct status *status);
 
 /* program.c */
 extern uint32_t cpu_supports(struct device *base, const struct device_op *op,

@@ -8,6 +8,7 @@
 #include "cpu.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "../../protocol/protocol.h"
@@ -33,7 +34,7 @@ packed_bytes(const struct cpu_kernels *kernels, const struct device_weight_desc 
 #define FILL(T) \
 	do { \
 		const T    *from = desc->data; \
-		T		   *to = weight->data; \
+		T		   *to = weight->owned; \
 		for (int64_t p = 0; p < weight->panels; p++) \
 			for (int64_t k = 0; k < desc->k; k++) \
 				for (int64_t j = 0; j < panel; j++, to++) \
@@ -43,17 +44,10 @@ packed_bytes(const struct cpu_kernels *kernels, const struct device_weight_desc 
 				} \
 	} while (0)
 
-/* weight->data has packed_bytes(). */
+/* weight->owned has packed_bytes(). */
 static void
-fill(const struct cpu_kernels *kernels, struct device_weight *weight,
-	 const struct device_weight_desc *desc)
+fill(struct device_weight *weight, const struct device_weight_desc *desc, int64_t panel)
 {
-	int64_t		panel = float_kernels(kernels, desc->type)->panel;
-
-	weight->type = desc->type;
-	weight->k = desc->k;
-	weight->n = desc->n;
-	weight->panels = (desc->n + panel - 1) / panel;
 	if (desc->type == DEVICE_F32)
 		FILL(float);
 	else
@@ -83,39 +77,89 @@ budget_take(struct cpu_device *device, uint64_t bytes, const char *what, struct 
 	return false;
 }
 
-/* Large weights lie in large pages, so that a product does not wait for address translation. */
-struct device_weight *
-cpu_weight_pack(struct device *base, const struct device_weight_desc *desc, struct status *status)
+/* A weight without data, its bytes taken from the budget. */
+static struct device_weight *
+weight_new(struct cpu_device *device, const struct device_weight_desc *desc, struct status *status)
 {
-	struct cpu_device *device = (struct cpu_device *) base;
 	struct device_weight *weight;
 	uint64_t	bytes;
-	uint64_t	data_bytes;
 
 	if ((desc->type != DEVICE_F32 && desc->type != DEVICE_F64) || desc->k < 0 || desc->n < 0)
 	{
 		status_set(status, INFER_ERROR_UNSUPPORTED, "weight of type %d cannot be packed", desc->type);
 		return NULL;
 	}
-	bytes = cpu_weight_size(base, desc);
-	data_bytes = bytes - cpu_aligned(sizeof(*weight));
+	bytes = cpu_weight_size(&device->base, desc);
 	if (!budget_take(device, bytes, "a weight", status))
 		return NULL;
 	weight = calloc(1, sizeof(*weight));
-	if (weight == NULL ||
-		(data_bytes > 0 &&
-		 posix_memalign(&weight->data, data_bytes >= LARGE_PAGE ? LARGE_PAGE : DEVICE_ALIGN, data_bytes) != 0))
+	if (weight == NULL)
 	{
-		free(weight);
 		__atomic_sub_fetch(&device->used, bytes, __ATOMIC_RELAXED);
+		status_set(status, INFER_ERROR_MEMORY, "out of memory for a weight");
+		return NULL;
+	}
+	weight->bytes = bytes;
+	weight->type = desc->type;
+	weight->k = desc->k;
+	weight->n = desc->n;
+	weight->panels = (desc->n + float_kernels(device->kernels, desc->type)->panel - 1) /
+		float_kernels(device->kernels, desc->type)->panel;
+	return weight;
+}
+
+/* Large weights lie in large pages, so that a product does not wait for address translation. */
+struct device_weight *
+cpu_weight_pack(struct device *base, const struct device_weight_desc *desc, struct status *status)
+{
+	struct cpu_device *device = (struct cpu_device *) base;
+	struct device_weight *weight = weight_new(device, desc, status);
+	uint64_t	bytes;
+
+	if (weight == NULL)
+		return NULL;
+	bytes = packed_bytes(device->kernels, desc);
+	if (bytes > 0 && posix_memalign(&weight->owned, bytes >= LARGE_PAGE ? LARGE_PAGE : DEVICE_ALIGN, bytes) != 0)
+	{
+		weight->owned = NULL;
+		cpu_weight_free(base, weight);
 		status_set(status, INFER_ERROR_MEMORY, "out of memory: %llu bytes wanted for a weight",
 				   (unsigned long long) bytes);
 		return NULL;
 	}
-	if (data_bytes >= LARGE_PAGE)
-		madvise(weight->data, data_bytes, MADV_HUGEPAGE);
-	weight->bytes = bytes;
-	fill(device->kernels, weight, desc);
+	if (bytes >= LARGE_PAGE)
+		madvise(weight->owned, bytes, MADV_HUGEPAGE);
+	if (bytes > 0)
+		memset((uint8_t *) weight->owned + bytes - DEVICE_ALIGN, 0, DEVICE_ALIGN);	/* panels may end before */
+	fill(weight, desc, float_kernels(device->kernels, desc->type)->panel);
+	weight->data = weight->owned;
+	return weight;
+}
+
+const void *
+cpu_weight_data(struct device *base, const struct device_weight *weight, uint64_t *bytes)
+{
+	*bytes = weight->bytes - cpu_aligned(sizeof(*weight));
+	return weight->data;
+}
+
+struct device_weight *
+cpu_weight_map(struct device *base, const struct device_weight_desc *desc, const void *data, uint64_t bytes,
+			   struct status *status)
+{
+	struct cpu_device *device = (struct cpu_device *) base;
+	struct device_weight *weight = weight_new(device, desc, status);
+
+	if (weight == NULL)
+		return NULL;
+	if (bytes != packed_bytes(device->kernels, desc) || (uintptr_t) data % DEVICE_ALIGN != 0)
+	{
+		cpu_weight_free(base, weight);
+		status_set(status, INFER_ERROR_INPUT, "a packed weight of %llu bytes has not the size of its matrix",
+				   (unsigned long long) bytes);
+		return NULL;
+	}
+	weight->data = data;
 	return weight;
 }
 
@@ -127,6 +171,6 @@ cpu_weight_free(struct device *base, struct device_weight *weight)
 	if (weight == NULL)
 		return;
 	__atomic_sub_fetch(&device->used, weight->bytes, __ATOMIC_RELAXED);
-	free(weight->data);
+	free(weight->owned);
 	free(weight);
 }

@@ -1,7 +1,7 @@
 /*
  * compile.c
  *	  From the graph to the device's program: what the device does not compute is refused,
- *	  matrices are packed, tensors get their places, and constants that only the packing
+ *	  matrices are packed (weights.c), tensors get their places, and constants that only the packing
  *	  needed are given back.
  */
 #include "graph_internal.h"
@@ -112,64 +112,6 @@ check_support(struct compiler *c)
 
 /* ---- weights ---- */
 
-/* The matrix with its columns' factors, in a block that the caller frees. */
-static void *
-scaled_matrix(struct graph *graph, const struct graph_op *op, const struct device_weight_desc *desc)
-{
-	size_t		size = device_type_bytes(desc->type);
-	void	   *block = graph_block(graph->memory, (uint64_t) desc->k * desc->n * size);
-
-	if (block == NULL)
-		return NULL;
-	for (int64_t k = 0; k < desc->k; k++)
-		for (int64_t n = 0; n < desc->n; n++)
-		{
-			int64_t		at = k * desc->stride_k + n * desc->stride_n;
-
-			if (desc->type == DEVICE_F32)
-				((float *) block)[at] = (float) (((const float *) desc->data)[at] * op->scale[n]);
-			else
-				((double *) block)[at] = ((const double *) desc->data)[at] * op->scale[n];
-		}
-	return block;
-}
-
-static bool
-pack_weight(struct compiler *c, const struct graph_op *op, int32_t *weight)
-{
-	struct graph *graph = c->graph;
-	const struct device_ops *device = graph->device->ops;
-	const struct graph_value *matrix = graph_value(graph, op->matrix);
-	struct device_weight_desc desc = {
-		.type = matrix->type,
-		.k = matrix->dims[op->transposed ? 1 : 0],
-		.n = matrix->dims[op->transposed ? 0 : 1],
-		.stride_k = op->transposed ? 1 : matrix->dims[1],
-		.stride_n = op->transposed ? matrix->dims[1] : 1,
-		.data = graph_data(graph, op->matrix)
-	};
-	void	   *scaled = NULL;
-	struct device_weight *packed;
-
-	if (desc.data == NULL)
-		return false;
-	if (op->scale != NULL)
-	{
-		scaled = scaled_matrix(graph, op, &desc);
-		if (scaled == NULL)
-			return false;
-		desc.data = scaled;
-	}
-	packed = device->weight_pack(graph->device, &desc, graph->status);
-	graph_block_free(graph->memory, scaled);
-	if (packed == NULL)
-		return false;
-	graph->weights_bytes += device->weight_size(graph->device, &desc);
-	*weight = (int32_t) graph->weights_count;
-	graph->weights[graph->weights_count++] = packed;
-	return true;
-}
-
 /* Packs each matrix once; one that two products share is shared. */
 static bool
 pack_weights(struct compiler *c)
@@ -189,7 +131,7 @@ pack_weights(struct compiler *c)
 			c->ops[i].weight = *known;
 			continue;
 		}
-		if (!pack_weight(c, op, &c->ops[i].weight))
+		if (!graph_weight(graph, op, &c->ops[i].weight))
 			return false;
 		if (op->scale == NULL)
 			*known = c->ops[i].weight;
@@ -236,8 +178,9 @@ compile_arrays(struct compiler *c)
 	c->packed = graph_pool(graph->memory, (uint64_t) graph->values_count * 2, sizeof(*c->packed));
 	graph->program_ops = graph_pool(graph->memory, graph->ops_count, sizeof(*graph->program_ops));
 	graph->weights = graph_pool(graph->memory, graph->ops_count, sizeof(*graph->weights));
+	graph->sources = graph_pool(graph->memory, graph->ops_count, sizeof(*graph->sources));
 	if (c->tensors == NULL || c->ops == NULL || c->packed == NULL || graph->program_ops == NULL ||
-		graph->weights == NULL)
+		graph->weights == NULL || graph->sources == NULL)
 		return false;
 	memset(c->packed, 0xFF, (size_t) graph->values_count * 2 * sizeof(*c->packed));
 	return true;
@@ -272,7 +215,7 @@ graph_compile(struct graph *graph)
 	if (graph->program == NULL)
 		return status_set(graph->status, INFER_ERROR_DEVICE, "the device could not compile the model");
 	release_constants(graph);
-	return true;
+	return graph_packed_form(graph);
 }
 
 void

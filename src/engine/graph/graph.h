@@ -38,6 +38,7 @@
 #include <stdint.h>
 
 #include "../device.h"
+#include "../model/packed.h"
 #include "../status.h"
 #include "memory.h"
 #include "onnx/onnx.h"
@@ -63,6 +64,7 @@ struct graph_value
 	const void *data;				/* NULL until graph_data, if it must be decoded */
 	const struct onnx_tensor *tensor;	/* where to decode it from */
 	void	   *owned;				/* a block that holds data, or NULL */
+	bool		read;				/* by others than weights.c */
 
 	/* roles */
 	uint8_t		role;				/* enum infer_role */
@@ -107,11 +109,18 @@ struct graph_dim_option				/* {"dims": {"seq": 16}} */
 	bool		used;
 };
 
+struct graph_source					/* what a weight was made of */
+{
+	uint64_t	recipe;				/* see packed.h */
+	struct packed_range range;		/* of the model's files; no bytes: something computed */
+};
+
 struct graph
 {
 	struct graph_memory *memory;
 	struct status *status;
 	const struct onnx_model *model;
+	const struct model_files *files;	/* while the graph is built, with their packed form; or NULL */
 	struct device *device;
 	struct device_queue *queue;		/* for folding; while the graph is built */
 	const struct onnx_node *node;	/* that is being lowered, or NULL */
@@ -144,7 +153,9 @@ struct graph
 	int32_t    *bindings;			/* value (a root) of each */
 	uint32_t	weights_count;
 	struct device_weight **weights;
+	struct graph_source *sources;	/* of each weight */
 	uint64_t	weights_bytes;
+	struct packed_form form;		/* to be kept; no weights: not worth it, or nothing known of the files */
 	uint64_t	arena_item_bytes;	/* per row */
 	uint32_t   *program_ops;		/* op of each op of the program */
 	uint32_t	program_ops_count;

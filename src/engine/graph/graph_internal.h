@@ -17,6 +17,15 @@ extern int32_t graph_constant_tensor(struct graph *graph, const struct onnx_tens
 extern int32_t graph_fold(struct graph *graph, const struct device_op *op, uint8_t type, int rank,
 						  const int64_t *dims);
 
+/* A constant's elements, for what packs them and reads nothing else: not counted as read. */
+extern const void *graph_matrix_data(struct graph *graph, int32_t value);
+
+/* weights.c: the op's matrix as a new weight of the graph, packed or from the packed file. */
+extern bool graph_weight(struct graph *graph, const struct graph_op *op, int32_t *weight);
+
+/* What of the graph a packed file is to hold, after everything has been read that will be. */
+extern bool graph_packed_form(struct graph *graph);
+
 /* "node 3 (Gemm \"dense_1\")" into text. */
 extern const char *graph_node_label(const struct graph *graph, int32_t node, char *text, size_t size);
 

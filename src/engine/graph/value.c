@@ -79,6 +79,25 @@ const void *
 graph_data(struct graph *graph, int32_t value)
 {
 	struct graph_value *root;
+
+	if (value < 0)
+		return NULL;
+	root = graph_value(graph, graph_root(graph, value));
+	root->read = true;
+	if (root->tensor != NULL && root->data == NULL && graph->files != NULL && graph->files->packed != NULL &&
+		packed_covers(graph->files->packed, graph->files, root->tensor->raw.data))
+	{
+		graph->files->packed->stale = true;	/* nobody has verified what would be read */
+		status_set(graph->status, INFER_ERROR_INTERNAL, "a tensor is read that the packed weights replace");
+		return NULL;
+	}
+	return graph_matrix_data(graph, value);
+}
+
+const void *
+graph_matrix_data(struct graph *graph, int32_t value)
+{
+	struct graph_value *root;
 	const void *direct;
 
 	if (value < 0)

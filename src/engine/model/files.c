@@ -21,6 +21,7 @@
 #include <openssl/evp.h>
 
 #include "../status.h"
+#include "packed.h"
 
 static const uint8_t empty_file[1];
 
@@ -80,8 +81,8 @@ files_close(struct model_files *files)
 		free((char *) files->files[i].name);
 	}
 	free(files->files);
-	files->files = NULL;
-	files->count = 0;
+	packed_close(files->packed);
+	*files = (struct model_files) {0};
 }
 
 static int

@@ -27,6 +27,8 @@
 struct device;
 struct device_queue;
 struct device_text;
+struct packed;
+struct packed_form;
 struct status;
 
 struct model_file
@@ -40,6 +42,7 @@ struct model_files
 {
 	uint32_t	count;
 	struct model_file *files;		/* sorted by name, bytewise */
+	struct packed *packed;			/* the weights' packed form, of this very model; or NULL */
 };
 
 /* NULL if there is none of that name. */
@@ -126,6 +129,13 @@ struct model_ops
 	struct model *(*open) (const struct model_files *files, const char *options,
 						   struct device *device, struct status *status);
 	void		(*close) (struct model *model);
+
+	/*
+	 * What of the model is worth keeping packed, while it is open: packed.h.  false: nothing.
+	 * A model that was opened with files->packed has its weights from there.  If they are not
+	 * the model's, open fails, and packed->stale is set.  NULL: the kind packs nothing.
+	 */
+	bool		(*packed_form) (const struct model *model, struct packed_form *form);
 
 	/*
 	 * Compute the rows of the slices together.  Results and per-row errors go into the

@@ -113,6 +113,19 @@ null_weight_pack(struct device *base, const struct device_weight_desc *desc, str
 	return cpu_device_ops.weight_pack(null_of(base)->cpu, desc, status);
 }
 
+static const void *
+null_weight_data(struct device *base, const struct device_weight *weight, uint64_t *bytes)
+{
+	return cpu_device_ops.weight_data(null_of(base)->cpu, weight, bytes);
+}
+
+static struct device_weight *
+null_weight_map(struct device *base, const struct device_weight_desc *desc, const void *data, uint64_t bytes,
+				struct status *status)
+{
+	return cpu_device_ops.weight_map(null_of(base)->cpu, desc, data, bytes, status);
+}
+
 static void
 null_weight_free(struct device *base, struct device_weight *weight)
 {
@@ -347,6 +360,8 @@ const struct device_ops null_device_ops = {
 	.weight_size = null_weight_size,
 	.weight_pack = null_weight_pack,
 	.weight_free = null_weight_free,
+	.weight_data = null_weight_data,
+	.weight_map = null_weight_map,
 	.compile = null_compile,
 	.program_free = null_program_free,
 	.arena_bytes = null_arena_bytes,

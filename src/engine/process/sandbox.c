@@ -58,6 +58,20 @@ fs_handled(int version)
 	return access;
 }
 
+static uint64_t
+fs_right(enum sandbox_right right)
+{
+	switch (right)
+	{
+		case SANDBOX_SOCKET:
+			return FS_READ | LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_REMOVE_FILE;
+		case SANDBOX_WRITE:
+			return FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE;
+		default:
+			return FS_READ;
+	}
+}
+
 static void
 allow(int ruleset, const char *path, uint64_t access)
 {
@@ -96,7 +110,7 @@ allow_own_installation(int ruleset, uint64_t access)
 }
 
 static void
-landlock_enter(const char *const *folders)
+landlock_enter(const struct sandbox_folder *folders)
 {
 	static const char *const read_only[] = {"/usr", "/lib", "/lib64", "/etc", "/opt", "/proc", "/sys", NULL};
 	long		version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
@@ -131,8 +145,8 @@ landlock_enter(const char *const *folders)
 		allow(ruleset, read_only[i], FS_READ);
 	allow_own_installation(ruleset, FS_READ);
 	allow(ruleset, "/dev", (FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_IOCTL_DEV) & all);
-	for (int i = 0; folders[i] != NULL; i++)
-		allow(ruleset, folders[i], all & ~(uint64_t) LANDLOCK_ACCESS_FS_EXECUTE);
+	for (int i = 0; folders[i].path != NULL; i++)
+		allow(ruleset, folders[i].path, fs_right(folders[i].right));
 	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
 		log_write(LOG_WARNING, "Landlock could not be entered: %s", strerror(errno));
 	close(ruleset);
@@ -188,7 +202,7 @@ seccomp_enter(void)
 #endif
 
 void
-sandbox_enter(const char *const *folders)
+sandbox_enter(const struct sandbox_folder *folders)
 {
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 	{

@@ -21,6 +21,7 @@
 #include "../check.h"
 #include "../engine.h"
 #include "../load.h"
+#include "../packed_store.h"
 #include "log.h"
 #include "process.h"
 #include "sandbox.h"
@@ -212,6 +213,8 @@ make_cache(const char *cache, struct status *status)
 	engine.cache = cache;
 	if (cache != NULL && mkdir(cache, 0700) < 0 && errno != EEXIST)
 		return status_set(status, INFER_ERROR_INTERNAL, "could not create the folder \"%s\": %s", cache, strerror(errno));
+	if (cache != NULL)
+		packed_store_prepare(cache);
 	return true;
 }
 
@@ -219,12 +222,17 @@ static void
 enter_sandbox(const struct options *options)
 {
 	char	   *socket_copy = strdup(options->socket);
-	char	   *lock_copy = strdup(options->lock);
-	const char *folders[] = {dirname(socket_copy), dirname(lock_copy), options->cache, NULL};
+	char	   *packed = NULL;
+	struct sandbox_folder folders[] = {{dirname(socket_copy), SANDBOX_SOCKET}, {0}, {0}, {0}};
 
+	if (options->cache != NULL && asprintf(&packed, "%s/" PACKED_FOLDER, options->cache) >= 0)
+	{
+		folders[1] = (struct sandbox_folder) {options->cache, SANDBOX_READ};
+		folders[2] = (struct sandbox_folder) {packed, SANDBOX_WRITE};
+	}
 	sandbox_enter(folders);
 	free(socket_copy);
-	free(lock_copy);
+	free(packed);
 }
 
 static bool

@@ -89,7 +89,9 @@ put_model(struct report *report, const struct entry *entry)
 {
 	struct infer_stats_model model = {
 		.state = entry->state,
+		.from_cache = entry->from_cache,
 		.bytes = entry->bytes,
+		.load_usec = entry->load_nsec / 1000,
 		.loaded_at = entry->loaded_at,
 		.last_used_at = entry->last_ran > 0 ? report->wall - (report->now - entry->last_ran) / 1000 : 0,
 		.batches = entry->batches,

@@ -399,6 +399,7 @@ open_graph(struct graph_model *m, const struct model_files *files, const char *o
 	if (!onnx_read(files, file, &m->memory, &m->onnx, status))
 		return false;
 	graph_init(&m->graph, &m->memory, &m->onnx, m->device, status);
+	m->graph.files = files;
 	if (!read_options(m, options, status) || !graph_lower(&m->graph))
 		return false;
 	graph_missing_inputs(&m->graph);
@@ -431,12 +432,20 @@ graph_model_open(const struct model_files *files, const char *options, struct de
 		return NULL;
 	}
 
-	/* nothing is lowered any more: neither the caller's status nor the queue for folding */
+	/* nothing is lowered any more: neither the caller's files and status nor the queue for folding */
 	device->ops->queue_free(m->graph.queue);
 	m->graph.queue = NULL;
+	m->graph.files = NULL;
 	m->graph.status = NULL;
 	m->memory.status = NULL;
 	return &m->model;
+}
+
+static bool
+graph_model_packed_form(const struct model *model, struct packed_form *form)
+{
+	*form = graph_model_graph(model)->form;
+	return form->weights_count > 0;
 }
 
 static uint64_t
@@ -453,6 +462,7 @@ const struct model_ops graph_model_ops = {
 	.recognises = graph_model_recognises,
 	.open = graph_model_open,
 	.close = graph_model_close,
+	.packed_form = graph_model_packed_form,
 	.run = graph_model_run,
 	.estimate_nsec = graph_model_estimate,
 	.describe = graph_model_describe

@@ -9,6 +9,8 @@
  *	  holder, however that ends); so the sum of sizes is known, and any folder of another
  *	  name is rubbish.
  *	- The engine maps files, so removing a folder in use takes nothing from anybody.
+ *	- Beside the folders of digests there is one of packed models, which the engine writes, and
+ *	  nobody else: one file each.  Here they only count, and go in turn with the folders.
  *	- The cache is only a cache: any of it may be gone at any time.
  */
 #include "postgres.h"
@@ -30,14 +32,24 @@
 #include "cache.h"
 
 #define CACHE_LOCK			INFER_DIRECTORY "/models.lock"
+#define PACKED_FOLDER		"packed"	/* the engine's: see src/engine/packed_store.h */
+#define PACKED_BYTES_MIN	(1024 * 1024)	/* smaller models have no packed form */
 #define LOCK_POLL_MS		20
 
-typedef struct CacheFolder
+typedef struct CacheItem			/* the folder of a digest, or a packed model */
 {
-	char		name[CACHE_NAME_LENGTH + 1];
+	char		name[MAXPGPATH];	/* in the cache */
+	bool		is_folder;
 	uint64		bytes;
 	struct timespec used;			/* the engine sets it when it loads the model */
-} CacheFolder;
+} CacheItem;
+
+typedef struct CacheList
+{
+	int			count;
+	int			room;
+	CacheItem  *items;
+} CacheList;
 
 /* ---- errors and small things of files ---- */
 
@@ -127,26 +139,41 @@ folder_bytes(const char *path, int depth)
 static int
 compare_used(const void *a, const void *b)
 {
-	const struct timespec *left = &((const CacheFolder *) a)->used;
-	const struct timespec *right = &((const CacheFolder *) b)->used;
+	const struct timespec *left = &((const CacheItem *) a)->used;
+	const struct timespec *right = &((const CacheItem *) b)->used;
 
 	if (left->tv_sec != right->tv_sec)
 		return left->tv_sec < right->tv_sec ? -1 : 1;
 	return left->tv_nsec < right->tv_nsec ? -1 : left->tv_nsec > right->tv_nsec;
 }
 
-/* The folders of digests, longest unused first; rubbish is removed on the way. */
-static CacheFolder *
-list_folders(int *count)
+static void
+list_add(CacheList *list, const char *name, const struct stat *st, uint64 bytes)
+{
+	CacheItem  *item;
+
+	if (list->count == list->room)
+	{
+		list->room = Max(16, list->room * 2);
+		list->items = list->items == NULL ? palloc(sizeof(CacheItem) * list->room) :
+			repalloc(list->items, sizeof(CacheItem) * list->room);
+	}
+	item = &list->items[list->count++];
+	strlcpy(item->name, name, sizeof(item->name));
+	item->is_folder = S_ISDIR(st->st_mode);
+	item->bytes = bytes;
+	item->used = st->st_mtim;
+}
+
+/* The folders of digests; rubbish is removed on the way. */
+static void
+list_folders(CacheList *list)
 {
 	DIR		   *dir = AllocateDir(INFER_CACHE);
-	int			room = 16;
-	CacheFolder *folders = palloc(sizeof(CacheFolder) * room);
 	List	   *rubbish = NIL;
 	struct dirent *entry;
 	ListCell   *lc;
 
-	*count = 0;
 	while ((entry = ReadDir(dir, INFER_CACHE)) != NULL)
 	{
 		char	   *path = psprintf("%s/%s", INFER_CACHE, entry->d_name);
@@ -154,24 +181,35 @@ list_folders(int *count)
 
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || lstat(path, &st) < 0)
 			continue;
-		if (!is_hex_name(entry->d_name) || !S_ISDIR(st.st_mode))
-		{
+		if (is_hex_name(entry->d_name) && S_ISDIR(st.st_mode))
+			list_add(list, entry->d_name, &st, folder_bytes(path, 1));
+		else if (strcmp(entry->d_name, PACKED_FOLDER) != 0 || !S_ISDIR(st.st_mode))
 			rubbish = lappend(rubbish, path);
-			continue;
-		}
-		if (*count == room)
-			folders = repalloc(folders, sizeof(CacheFolder) * (room *= 2));
-		strlcpy(folders[*count].name, entry->d_name, sizeof(folders[*count].name));
-		folders[*count].bytes = folder_bytes(path, 1);
-		folders[*count].used = st.st_mtim;
-		(*count)++;
 	}
 	FreeDir(dir);
 	foreach(lc, rubbish)
 		if (unlink(lfirst(lc)) < 0)
 			rmtree(lfirst(lc), true);
-	qsort(folders, *count, sizeof(CacheFolder), compare_used);
-	return folders;
+}
+
+/* The packed models; the folder may not be there. */
+static void
+list_packed(CacheList *list)
+{
+	DIR		   *dir = AllocateDir(INFER_CACHE "/" PACKED_FOLDER);
+	struct dirent *entry;
+
+	if (dir == NULL && errno == ENOENT)
+		return;
+	while ((entry = ReadDir(dir, INFER_CACHE "/" PACKED_FOLDER)) != NULL)
+	{
+		char	   *name = psprintf(PACKED_FOLDER "/%s", entry->d_name);
+		struct stat st;
+
+		if (lstat(psprintf("%s/%s", INFER_CACHE, name), &st) == 0 && S_ISREG(st.st_mode))
+			list_add(list, name, &st, st.st_size);
+	}
+	FreeDir(dir);
 }
 
 /* Removes a whole folder; under its digest's name it is never seen in part. */
@@ -187,14 +225,26 @@ remove_folder(const char *name)
 		cache_failed("rename", path);
 }
 
+static void
+remove_item(const CacheItem *item)
+{
+	char	   *path = psprintf("%s/%s", INFER_CACHE, item->name);
+
+	if (item->is_folder)
+		remove_folder(item->name);
+	else if (unlink(path) < 0 && errno != ENOENT)
+		cache_failed("remove", path);
+}
+
 void
 cache_make_room(uint64 bytes, const char *keep)
 {
 	uint64		limit = (uint64) infer_cache_size * 1024 * 1024;
 	uint64		held = 0;
-	int			count;
-	CacheFolder *folders = list_folders(&count);
+	uint64		wanted = bytes >= PACKED_BYTES_MIN && bytes <= limit / 2 ? 2 * bytes : bytes;
+	CacheList	list = {0};
 
+	list_folders(&list);
 	if (limit == 0)
 		return;
 	if (bytes > limit)
@@ -203,15 +253,18 @@ cache_make_room(uint64 bytes, const char *keep)
 				 errmsg("the model's " UINT64_FORMAT " bytes of files do not fit into infer.cache_size (%d MB)",
 						bytes, infer_cache_size),
 				 errhint("Raise infer.cache_size.")));
-	for (int i = 0; i < count; i++)
-		if (strcmp(folders[i].name, keep) != 0)
-			held += folders[i].bytes;
-	for (int i = 0; i < count && held + bytes > limit; i++)
+	list_packed(&list);
+	if (list.count > 0)
+		qsort(list.items, list.count, sizeof(CacheItem), compare_used);
+	for (int i = 0; i < list.count; i++)
+		if (strcmp(list.items[i].name, keep) != 0)
+			held += list.items[i].bytes;
+	for (int i = 0; i < list.count && held + wanted > limit; i++)
 	{
-		if (strcmp(folders[i].name, keep) == 0)
+		if (strcmp(list.items[i].name, keep) == 0)
 			continue;
-		remove_folder(folders[i].name);
-		held -= folders[i].bytes;
+		remove_item(&list.items[i]);
+		held -= list.items[i].bytes;
 	}
 }
 

@@ -18,8 +18,9 @@ extern void cache_failed(const char *doing, const char *path);
 extern int	cache_lock(void);
 
 /*
- * Removes the longest unused folders until so many bytes have room under infer.cache_size
- * (0: no limit); keep is the one that will be replaced.
+ * Removes what was unused longest until so many bytes have room under infer.cache_size
+ * (0: no limit), and as many again for the packed form that the engine will make of them; it
+ * removes packed forms only.  keep is the folder that will be replaced.
  */
 extern void cache_make_room(uint64 bytes, const char *keep);
 
