@@ -384,24 +384,29 @@ static RAW_UNUSED bool
 raw_stats(struct raw_client *c, const uint8_t *key, struct infer_stats_head *head, struct infer_stats_model *model)
 {
 	struct infer_stats_ask ask = {0};
-	struct infer_frame frame = raw_frame(c, INFER_FRAME_STATS, sizeof(ask));
-	const uint8_t *at;
 
 	memset(model, 0, sizeof(*model));
-	if (!raw_send(c, &frame, &ask, NULL, 0))
-		return false;
-	while (raw_receive(c, RAW_TIMEOUT) != INFER_FRAME_STATS_REPLY)
+	do
 	{
-		if (c->frame.type == 0)
+		struct infer_frame frame = raw_frame(c, INFER_FRAME_STATS, sizeof(ask));
+		const uint8_t *at;
+
+		if (!raw_send(c, &frame, &ask, NULL, 0))
 			return false;
-	}
-	memcpy(head, c->payload, sizeof(*head));
-	at = c->payload + sizeof(*head) + head->devices_count * sizeof(struct infer_stats_device);
-	for (uint32_t i = 0; i < head->models_count; i++, at += sizeof(*model))
-	{
-		if (key != NULL && memcmp(at, key, INFER_KEY_BYTES) == 0)
-			memcpy(model, at, sizeof(*model));
-	}
+		while (raw_receive(c, RAW_TIMEOUT) != INFER_FRAME_STATS_REPLY)
+		{
+			if (c->frame.type == 0)
+				return false;
+		}
+		memcpy(head, c->payload, sizeof(*head));
+		at = c->payload + sizeof(*head) + head->devices_count * sizeof(struct infer_stats_device);
+		for (uint32_t i = 0; i < head->models_count; i++, at += sizeof(*model))
+		{
+			if (key != NULL && memcmp(at, key, INFER_KEY_BYTES) == 0)
+				memcpy(model, at, sizeof(*model));
+		}
+		ask.from = head->next;
+	} while (ask.from != 0);
 	return true;
 }
 

@@ -147,10 +147,16 @@ extern void infer_client_watch(void (*function) (void));
 
 extern void infer_client_unload(const InferModel *model);
 
-/* The engine's counters; entries are palloc'd, and classes name models that there are. */
-extern void infer_client_stats(bool reset, struct infer_stats_head *head,
-							   struct infer_stats_device **devices, struct infer_stats_model **models,
-							   struct infer_stats_class **classes);
+typedef struct EngineStats			/* entries are palloc'd, and classes name models that there are */
+{
+	struct infer_stats_head head;
+	struct infer_stats_device *devices;
+	struct infer_stats_model *models;
+	struct infer_stats_class *classes;
+} EngineStats;
+
+/* The engine's counters; reset: of its first page only, before all are reset. */
+extern void infer_client_stats(bool reset, EngineStats *stats);
 
 /* What waits and runs now; palloc'd. */
 extern struct infer_activity *infer_client_activity(int *count);

@@ -31,19 +31,11 @@
 #define EPOCH_SHIFT_USEC \
 	((int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * SECS_PER_DAY * USECS_PER_SEC)
 
-typedef struct EngineStats
-{
-	struct infer_stats_head head;
-	struct infer_stats_device *devices;
-	struct infer_stats_model *models;
-	struct infer_stats_class *classes;
-} EngineStats;
-
 static void
 read_stats(EngineStats *stats)
 {
 	infer_require_preload();
-	infer_client_stats(false, &stats->head, &stats->devices, &stats->models, &stats->classes);
+	infer_client_stats(false, stats);
 }
 
 static Datum
@@ -276,7 +268,7 @@ infer_reset_stats(PG_FUNCTION_ARGS)
 	EngineStats stats;
 
 	infer_require_preload();
-	infer_client_stats(true, &stats.head, &stats.devices, &stats.models, &stats.classes);
+	infer_client_stats(true, &stats);
 	PG_RETURN_VOID();
 }
 

@@ -209,8 +209,8 @@ struct infer_unload
 
 struct infer_stats_ask
 {
-	uint32_t	flags;				/* 1: reset the counters after reading */
-	uint32_t	reserved;
+	uint32_t	flags;				/* 1: reset all counters after this page has been read */
+	uint32_t	from;				/* next of the page before; 0: the first one */
 };
 
 struct infer_stats_head
@@ -223,6 +223,8 @@ struct infer_stats_head
 	uint32_t	classes_count;		/* struct infer_stats_class each */
 	uint64_t	regions_bytes;		/* mapped payload of all connections */
 	uint64_t	elapsed_usec;		/* since the last reset, by a clock that is never set */
+	uint32_t	next;				/* where the next page begins, greater than from; 0: there is none */
+	uint32_t	left_out;			/* models for which this page had no room */
 };
 
 struct infer_stats_device

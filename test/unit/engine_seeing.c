@@ -80,6 +80,55 @@ stats_of(struct raw_client *c, const uint8_t *key, bool reset)
 	return stats;
 }
 
+/* Of many models that are known, each is told once, in as many pages as it takes. */
+static void
+test_pages(struct raw_client *c)
+{
+	enum { MODELS = 7500 };
+	static uint8_t told[MODELS];
+	struct infer_stats_ask body = {0};
+	struct infer_stats_head head = {0};
+	uint32_t	count = 0;
+	uint32_t	pages = 0;
+	bool		good = true;
+
+	for (uint32_t i = 0; i < MODELS; i++)
+	{
+		uint8_t		key[INFER_KEY_BYTES] = "pages";
+
+		memcpy(key, &(uint32_t) {i * 2654435761u}, sizeof(i));
+		memcpy(key + 8, &i, sizeof(i));
+		raw_load(c, key, key, 0);
+		raw_receive(c, RAW_TIMEOUT);	/* its files are missing */
+	}
+	do
+	{
+		const uint8_t *at;
+
+		good = good && ask(c, INFER_FRAME_STATS, &body, sizeof(body), INFER_FRAME_STATS_REPLY);
+		memcpy(&head, c->payload, sizeof(head));
+		at = c->payload + sizeof(head) + head.devices_count * sizeof(struct infer_stats_device);
+		for (uint32_t i = 0; i < head.models_count; i++, at += sizeof(struct infer_stats_model))
+		{
+			uint32_t	model;
+
+			memcpy(&model, at + 8, sizeof(model));
+			if (model < MODELS && memcmp(at, &(uint32_t) {model * 2654435761u}, sizeof(model)) == 0)
+				good = good && told[model]++ == 0;
+		}
+		good = good && head.left_out == 0 && (head.next == 0 || head.next > body.from);
+		body.from = head.next;
+		pages++;
+	} while (good && body.from != 0);
+	for (uint32_t i = 0; i < MODELS; i++)
+		count += told[i];
+	tap_ok(good && count == MODELS && pages > 1, "of %u models, %u are told, in %u pages", (unsigned) MODELS, count, pages);
+	body.from = UINT32_MAX;
+	good = ask(c, INFER_FRAME_STATS, &body, sizeof(body), INFER_FRAME_STATS_REPLY);
+	memcpy(&head, c->payload, sizeof(head));
+	tap_ok(good && head.models_count == 0 && head.next == 0, "behind the last page there is an empty one");
+}
+
 struct activities
 {
 	struct infer_activity_head head;
@@ -375,6 +424,7 @@ main(int argc, char **argv)
 	test_cancelled(&c, slow);
 	test_log(&c, key);
 	test_profiles(&c, key);
+	test_pages(&c);
 	tap_ok(engine_lives(&engine), "the engine lives");
 	raw_close(&c);
 	engine_stop(&engine);

@@ -9,13 +9,22 @@
 #include "tap.h"
 
 static uint64_t
+percentile(const struct histogram *h, double share)
+{
+	uint64_t	nsec;
+
+	histogram_percentiles(h, &share, 1, &nsec);
+	return nsec;
+}
+
+static uint64_t
 only(uint64_t nsec)
 {
 	static struct histogram h;
 
 	h = (struct histogram) {0};
 	histogram_add(&h, nsec);
-	return histogram_percentile(&h, 0.5);
+	return percentile(&h, 0.5);
 }
 
 static bool
@@ -58,6 +67,7 @@ test_ranks(void)
 	static uint64_t values[10000];
 	struct histogram h = {0};
 	uint64_t	state = 42;
+	uint64_t	told[4];
 	bool		good = true;
 
 	for (int i = 0; i < 10000; i++)
@@ -68,15 +78,19 @@ test_ranks(void)
 	}
 	qsort(values, 10000, sizeof(values[0]), compare);
 	for (int i = 0; i < 4; i++)
-		good = good && close_enough(histogram_percentile(&h, shares[i]), values[(int) (shares[i] * 10000) - 1]);
+		good = good && close_enough(percentile(&h, shares[i]), values[(int) (shares[i] * 10000) - 1]);
 	tap_ok(good, "percentiles of ten thousand values are those of the sorted list");
+	good = histogram_percentiles(&h, shares, 4, told) == 10000;
+	for (int i = 0; i < 4; i++)
+		good = good && told[i] == percentile(&h, shares[i]);
+	tap_ok(good, "all at once, too");
 
 	h = (struct histogram) {0};
-	tap_ok(histogram_percentile(&h, 0.99) == 0, "no value: 0");
+	tap_ok(percentile(&h, 0.99) == 0, "no value: 0");
 	for (int i = 0; i < 99; i++)
 		histogram_add(&h, 1000);
 	histogram_add(&h, 1000000);
-	tap_ok(close_enough(histogram_percentile(&h, 0.99), 1000) && close_enough(histogram_percentile(&h, 1), 1000000),
+	tap_ok(close_enough(percentile(&h, 0.99), 1000) && close_enough(percentile(&h, 1), 1000000),
 		   "one outlier in a hundred is the greatest, and not the 99th percentile");
 }
 
@@ -94,9 +108,9 @@ test_full(void)
 	}
 	for (int i = 0; i < 100; i++)
 		histogram_add(&h, 100);
-	before = histogram_percentile(&h, 0.5);
+	before = percentile(&h, 0.5);
 	histogram_add(&h, 5000);
-	tap_ok(histogram_percentile(&h, 0.5) == before && close_enough(before, 5000) && histogram_percentile(&h, 1e-9) < 200,
+	tap_ok(percentile(&h, 0.5) == before && close_enough(before, 5000) && percentile(&h, 1e-9) < 200,
 		   "a full count halves all, and the percentiles stay");
 }
 

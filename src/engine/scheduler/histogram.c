@@ -53,22 +53,21 @@ histogram_add(struct histogram *histogram, uint64_t nsec)
 }
 
 uint64_t
-histogram_percentile(const struct histogram *histogram, double share)
+histogram_percentiles(const struct histogram *histogram, const double *shares, uint32_t count, uint64_t *nsec)
 {
 	uint64_t	samples = 0;
 	uint64_t	seen = 0;
-	double		rank;
+	uint32_t	at = 0;
 
 	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++)
 		samples += histogram->counts[i];
-	if (samples == 0)
-		return 0;
-	rank = share * (double) samples;
-	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++)
+	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS && samples > 0 && at < count; i++)
 	{
 		seen += histogram->counts[i];
-		if (seen > 0 && (double) seen >= rank)
-			return value_of(i);
+		while (at < count && seen > 0 && (double) seen >= shares[at] * (double) samples)
+			nsec[at++] = value_of(i);
 	}
-	return value_of(HISTOGRAM_BUCKETS - 1);
+	for (; at < count; at++)
+		nsec[at] = samples > 0 ? value_of(HISTOGRAM_BUCKETS - 1) : 0;
+	return samples;
 }

@@ -27,7 +27,11 @@ struct histogram					/* zeroed: no sample */
 
 extern void histogram_add(struct histogram *histogram, uint64_t nsec);
 
-/* The sample of rank share · samples, as above; 0 if there is none.  share: above 0, at most 1. */
-extern uint64_t histogram_percentile(const struct histogram *histogram, double share);
+/*
+ * The samples of rank share · samples, as above; 0 if there are none.  shares: above 0, at most 1,
+ * ascending.  Returns the number of samples.
+ */
+extern uint64_t histogram_percentiles(const struct histogram *histogram, const double *shares, uint32_t count,
+									  uint64_t *nsec);
 
 #endif							/* ENGINE_SCHEDULER_HISTOGRAM_H */

@@ -305,52 +305,94 @@ malformed(const char *what)
 			(errcode(ERRCODE_PROTOCOL_VIOLATION), errmsg("the engine's %s malformed", what)));
 }
 
-/* The next entries of an answer, copied. */
-static void *
-take_entries(struct infer_reader *reader, uint32 count, Size bytes)
+/* An answer that is not complete says so. */
+static void
+left_out(uint32 count, const char *what)
 {
-	Size		total = (Size) count * bytes;
-	void	   *entries = palloc(total + 1);
-	const uint8_t *from = infer_get_bytes(reader, total);
+	if (count > 0)
+		ereport(WARNING,
+				(errmsg("the engine's answer had no room for %u %s, which are not shown", count, what)));
+}
+
+/* The next entries of an answer behind those of the answers before. */
+static void *
+take_entries(struct infer_reader *reader, void *before, uint32 count, uint32 more, Size bytes)
+{
+	void	   *entries = before == NULL ? palloc(more * bytes + 1) : repalloc_huge(before, (count + (Size) more) * bytes + 1);
+	const uint8_t *from = infer_get_bytes(reader, more * bytes);
 
 	if (from == NULL)
 		malformed("statistics are");
-	memcpy(entries, from, total);
+	memcpy((char *) entries + count * bytes, from, more * bytes);
 	return entries;
 }
 
+/* Of a page: models and classes go behind those of the pages before. */
+static void
+take_page(const Answer *answer, EngineStats *stats)
+{
+	struct infer_stats_head head;
+	struct infer_reader reader = {answer->body, answer->length, sizeof(head), 0};
+	uint32		models = stats->head.models_count;
+	uint32		classes = stats->head.classes_count;
+
+	if (answer->length < sizeof(head))
+		malformed("statistics are");
+	memcpy(&head, answer->body, sizeof(head));
+	stats->devices = take_entries(&reader, NULL, 0, head.devices_count, sizeof(*stats->devices));
+	stats->models = take_entries(&reader, stats->models, models, head.models_count, sizeof(*stats->models));
+	stats->classes = take_entries(&reader, stats->classes, classes, head.classes_count, sizeof(*stats->classes));
+	if (reader.used != answer->length)
+		malformed("statistics are");
+	for (uint32 i = classes; i < classes + head.classes_count; i++)
+	{
+		if (stats->classes[i].model >= head.models_count || stats->classes[i].class_ >= INFER_CLASSES)
+			malformed("statistics are");
+		stats->classes[i].model += models;
+	}
+	head.models_count += models;
+	head.classes_count += classes;
+	head.left_out += stats->head.left_out;
+	stats->head = head;
+}
+
 void
-infer_client_stats(bool reset, struct infer_stats_head *head, struct infer_stats_device **devices,
-				   struct infer_stats_model **models, struct infer_stats_class **classes)
+infer_client_stats(bool reset, EngineStats *stats)
 {
 	struct infer_stats_ask body = {.flags = reset ? 1 : 0};
-	Answer		answer;
-	struct infer_reader reader;
 
-	ask_simply(INFER_FRAME_STATS, &body, sizeof(body), INFER_FRAME_STATS_REPLY, &answer);
-	if (answer.length < sizeof(*head))
-		malformed("statistics are");
-	memcpy(head, answer.body, sizeof(*head));
-	reader = (struct infer_reader) {answer.body, answer.length, sizeof(*head), 0};
-	*devices = take_entries(&reader, head->devices_count, sizeof(**devices));
-	*models = take_entries(&reader, head->models_count, sizeof(**models));
-	*classes = take_entries(&reader, head->classes_count, sizeof(**classes));
-	if (reader.used != answer.length)
-		malformed("statistics are");
-	for (uint32 i = 0; i < head->classes_count; i++)
-		if ((*classes)[i].model >= head->models_count || (*classes)[i].class_ >= INFER_CLASSES)
+	*stats = (EngineStats) {0};
+	for (;;)
+	{
+		uint64		epoch = stats->head.epoch;
+		Answer		answer;
+
+		ask_simply(INFER_FRAME_STATS, &body, sizeof(body), INFER_FRAME_STATS_REPLY, &answer);
+		take_page(&answer, stats);
+		if (body.from != 0 && stats->head.epoch != epoch)
+		{
+			*stats = (EngineStats) {0};	/* another engine: from the beginning */
+			body.from = 0;
+			continue;
+		}
+		if (stats->head.next != 0 && stats->head.next <= body.from)
 			malformed("statistics are");
+		body.from = stats->head.next;
+		if (body.from == 0 || reset)
+			break;
+	}
 
 	/* names are texts: each ends inside its field */
-	for (uint32 i = 0; i < head->devices_count; i++)
+	for (uint32 i = 0; i < stats->head.devices_count; i++)
 	{
-		struct infer_stats_device *device = &(*devices)[i];
+		struct infer_stats_device *device = &stats->devices[i];
 
 		device->name[sizeof(device->name) - 1] = '\0';
 		device->description[sizeof(device->description) - 1] = '\0';
 		device->numerics_id[sizeof(device->numerics_id) - 1] = '\0';
 		device->arch[sizeof(device->arch) - 1] = '\0';
 	}
+	left_out(stats->head.left_out, "models");
 }
 
 struct infer_activity *
@@ -365,6 +407,7 @@ infer_client_activity(int *count)
 	memcpy(&head, answer.body, sizeof(head));
 	if (sizeof(head) + (Size) head.count * sizeof(struct infer_activity) != answer.length)
 		malformed("list of calls is");
+	left_out(head.left_out, "calls");
 	*count = head.count;
 	return memcpy(palloc(answer.length), answer.body + sizeof(head), answer.length - sizeof(head));
 }
