@@ -223,9 +223,9 @@ engine_toy(struct engine_process *e, const char *contents, bool write_it, uint8_
 	engine_model(e, "toy", contents, strlen(contents), write_it, digest);
 }
 
-/* Loads a file as model.onnx; true if it is there. */
-static RAW_UNUSED bool
-engine_load_onnx(struct engine_process *e, struct raw_client *c, const char *path, uint8_t key[INFER_KEY_BYTES])
+/* Puts a file into the cache as model.onnx. */
+static RAW_UNUSED void
+engine_put_onnx(struct engine_process *e, const char *path, uint8_t key[INFER_KEY_BYTES])
 {
 	static char contents[1 << 20];
 	FILE	   *file = fopen(path, "r");
@@ -236,6 +236,13 @@ engine_load_onnx(struct engine_process *e, struct raw_client *c, const char *pat
 	size = fread(contents, 1, sizeof(contents), file);
 	fclose(file);
 	engine_model(e, "model.onnx", contents, size, true, key);
+}
+
+/* Loads it, too; true if it is there. */
+static RAW_UNUSED bool
+engine_load_onnx(struct engine_process *e, struct raw_client *c, const char *path, uint8_t key[INFER_KEY_BYTES])
+{
+	engine_put_onnx(e, path, key);
 	return raw_load(c, key, key, 0) && raw_receive(c, RAW_TIMEOUT) == INFER_FRAME_LOADED;
 }
 

@@ -13,8 +13,8 @@
  * "auto" is the CPU as long as no other device is built in.  The faults of a null device
  * follow its name and a colon.
  */
-struct device *
-device_open(const char *setting, const struct device_options *options, struct status *status)
+static struct device *
+open_by_name(const char *setting, const struct device_options *options, struct status *status)
 {
 	if (setting == NULL || setting[0] == '\0' || strcmp(setting, "auto") == 0 ||
 		strcmp(setting, "cpu") == 0)
@@ -30,6 +30,16 @@ device_open(const char *setting, const struct device_options *options, struct st
 	status_set(status, INFER_ERROR_UNSUPPORTED, "unknown device \"%s\"", setting);
 	status_hint(status, "Set infer.device to \"auto\", \"cpu\" or \"null:FAULT,...\".");
 	return NULL;
+}
+
+struct device *
+device_open(const char *setting, const struct device_options *options, struct status *status)
+{
+	struct device *device = open_by_name(setting, options, status);
+
+	if (device != NULL)
+		device->load_busy = options->load_busy;
+	return device;
 }
 
 /* Bytes of one element in a tensor; 0 for a type that does not exist. */

@@ -469,7 +469,15 @@ struct device_options
 	uint64_t	memory;				/* budget in bytes, 0: no bound but the machine's */
 	const char *arch;				/* INFER_CPU: "scalar", "avx2", "avx512", NULL for the best */
 	const char *faults;				/* null device: "delay=MS,crash=N,…" */
-	uint64_t   *beat;				/* raised at every claimed chunk of work */
+	uint64_t   *beat;				/* raised at every claimed chunk of a batch */
+	uint64_t   *load_beat;			/* and of what is computed at load */
+	uint32_t   *load_busy;			/* 1 while something is */
+};
+
+enum device_use						/* of a queue */
+{
+	DEVICE_BATCHES = 0,
+	DEVICE_CONSTANTS = 1			/* what is computed while a model is loaded */
 };
 
 struct device_program;
@@ -526,8 +534,11 @@ struct device_ops
 	/* Exact arena bytes of a run with these items. */
 	uint64_t	(*arena_bytes) (const struct device_program *program, const uint32_t items[DEVICE_LEADS]);
 
-	/* priority: 0 highest.  One queue per scheduler. */
-	struct device_queue *(*queue_create) (struct device *device, int priority, struct status *status);
+	/*
+	 * use: enum device_use.  One queue of batches per scheduler; one of constants for each
+	 * model that is being loaded, whose work is told apart, since batches go on meanwhile.
+	 */
+	struct device_queue *(*queue_create) (struct device *device, int use, struct status *status);
 	void		(*queue_free) (struct device_queue *queue);
 
 	/*
@@ -567,6 +578,7 @@ struct device_ops
 struct device						/* the first member of each device's own struct */
 {
 	const struct device_ops *ops;
+	uint32_t   *load_busy;			/* raised around runs of a queue of constants, by who asks for them; or NULL */
 };
 
 extern const struct device_ops cpu_device_ops;

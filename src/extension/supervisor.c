@@ -72,8 +72,10 @@ typedef struct Supervisor
 
 	uint64		loop_beat;			/* the watch */
 	uint64		device_beat;
+	uint64		load_beat;
 	TimestampTz loop_at;
 	TimestampTz device_at;
+	TimestampTz load_at;
 	TimestampTz watched_at;
 } Supervisor;
 
@@ -256,7 +258,7 @@ old_engine_gone(TimestampTz now)
 static void
 watch_reset(TimestampTz now)
 {
-	supervisor.loop_at = supervisor.device_at = supervisor.watched_at = now;
+	supervisor.loop_at = supervisor.device_at = supervisor.load_at = supervisor.watched_at = now;
 }
 
 /* Another end, or start that failed: when the next start may be. */
@@ -301,7 +303,7 @@ start_engine(TimestampTz now)
 	supervisor.was_ready = false;
 	supervisor.ordered = false;
 	supervisor.kill_at = 0;
-	supervisor.loop_beat = supervisor.device_beat = 0;
+	supervisor.loop_beat = supervisor.device_beat = supervisor.load_beat = 0;
 	watch_reset(now);
 
 	LWLockAcquire(infer_shared->lock, LW_EXCLUSIVE);
@@ -413,7 +415,9 @@ watch_engine(TimestampTz now)
 	uint32		state = infer_load_acquire32(&page->state);
 	uint64		loop_beat = infer_load_acquire64(&page->loop_beat);
 	uint64		device_beat = infer_load_acquire64(&page->device_beat);
+	uint64		load_beat = infer_load_acquire64(&page->load_beat);
 	bool		device_busy = infer_load_acquire32(&page->device_busy) != 0;
+	bool		load_busy = infer_load_acquire32(&page->load_busy) != 0;
 
 	if (supervisor.kill_at != 0 && now >= supervisor.kill_at)
 	{
@@ -437,8 +441,11 @@ watch_engine(TimestampTz now)
 		supervisor.loop_at = now;
 	if (device_beat != supervisor.device_beat || !device_busy)
 		supervisor.device_at = now;
+	if (load_beat != supervisor.load_beat || !load_busy)
+		supervisor.load_at = now;
 	supervisor.loop_beat = loop_beat;
 	supervisor.device_beat = device_beat;
+	supervisor.load_beat = load_beat;
 
 	if (state == INFER_ENGINE_READY && !supervisor.was_ready)
 	{
@@ -457,6 +464,8 @@ watch_engine(TimestampTz now)
 		kill_silent("event loop");
 	else if (now >= after_ms(supervisor.device_at, infer_engine_timeout))
 		kill_silent("device");
+	else if (now >= after_ms(supervisor.load_at, infer_engine_timeout))
+		kill_silent("loader");
 }
 
 /* ---- the loop ---- */

@@ -271,6 +271,52 @@ test_graph(void)
 	engine_stop(&engine);
 }
 
+/* A device that hangs while constants are computed; batches go on beside it. */
+static void
+test_hanging_load(void)
+{
+	static const char *const settings[] = {"device=null:hang=2", NULL};
+	struct raw_client loading;
+	struct raw_client c;
+	struct raw_region *call;
+	const struct infer_status_page *page;
+	uint8_t		chain[INFER_KEY_BYTES];
+	uint8_t		folded[INFER_KEY_BYTES];
+	uint64_t	load_beat;
+	uint64_t	device_beat;
+	bool		good;
+
+	engine_start(&engine, settings);
+	raw_connect(&loading, engine.socket);
+	raw_connect(&c, engine.socket);
+	call = raw_region(&c, 0, 1 << 16);
+	page = c.page;
+	good = engine_load_onnx(&engine, &c, "test/fixtures/onnx/chain.onnx", chain);
+	fill(call, chain, 1, 16, 1, 1, INFER_CLASS_INTERACTIVE);
+	good = good && run(&c, call) && infer_load_acquire32(&page->load_busy) == 0;
+	engine_put_onnx(&engine, "test/fixtures/onnx/row_axis.onnx", folded);
+	raw_load(&loading, folded, folded, 0);
+	for (int i = 0; i < RAW_TIMEOUT && infer_load_acquire32(&page->load_busy) == 0; i++)
+		usleep(1000);
+	load_beat = infer_load_acquire64(&page->load_beat);
+	device_beat = infer_load_acquire64(&page->device_beat);
+	for (int i = 0; i < 3; i++)
+		good = good && run(&c, call);
+	tap_ok(good && infer_load_acquire32(&page->load_busy) == 1 && infer_load_acquire64(&page->load_beat) == load_beat &&
+		   infer_load_acquire64(&page->device_beat) > device_beat, "a load that hangs shows, whatever batches do meanwhile");
+	raw_close(&c);
+	raw_close(&loading);
+	engine_stop(&engine);
+
+	engine_start(&engine, NULL);
+	raw_connect(&c, engine.socket);
+	good = engine_load_onnx(&engine, &c, "test/fixtures/onnx/row_axis.onnx", folded);
+	tap_ok(good && infer_load_acquire32(&c.page->load_busy) == 0 && infer_load_acquire64(&c.page->load_beat) > 0,
+		   "one that does not beats while it computes, and then is over");
+	raw_close(&c);
+	engine_stop(&engine);
+}
+
 static void
 test_prediction(void)
 {
@@ -324,6 +370,7 @@ main(int argc, char **argv)
 	engine_folder(&engine);
 	test_null();
 	test_graph();
+	test_hanging_load();
 	test_prediction();
 	engine_remove_folder(&engine);
 	return tap_done();

@@ -161,7 +161,7 @@ cpu_open(const struct device_options *options, struct status *status)
 		return NULL;
 	}
 	device->pool = pool_create(options->threads > 0 && options->threads < cores ? options->threads : cores,
-							   options->beat, status);
+							   status);
 	if (device->pool == NULL)
 	{
 		free(device);
@@ -170,6 +170,8 @@ cpu_open(const struct device_options *options, struct status *status)
 	device->base.ops = &cpu_device_ops;
 	device->kernels = kernels;
 	device->budget = options->memory;
+	device->beats[DEVICE_BATCHES] = options->beat;
+	device->beats[DEVICE_CONSTANTS] = options->load_beat;
 	processor_name(device->description, sizeof(device->description));
 	snprintf(device->numerics_id, sizeof(device->numerics_id), "cpu-%s-%s-glibc-%s%s", kernels->arch,
 			 CPU_KERNEL_FAMILY, gnu_get_libc_version(), libm_variant());

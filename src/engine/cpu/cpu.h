@@ -36,6 +36,7 @@ struct cpu_device
 	struct device base;				/* first: see struct device */
 	const struct cpu_kernels *kernels;
 	struct pool *pool;
+	uint64_t   *beats[2];			/* by enum device_use; or NULL */
 	char		numerics_id[64];
 	char		description[128];
 	uint64_t	budget;				/* bytes, 0: none */
@@ -183,7 +184,7 @@ extern uint64_t cpu_estimate_nsec(struct device *base, const struct device_progr
 								  const uint32_t items[DEVICE_LEADS]);
 
 /* run.c */
-extern struct device_queue *cpu_queue_create(struct device *base, int priority, struct status *status);
+extern struct device_queue *cpu_queue_create(struct device *base, int use, struct status *status);
 extern void cpu_queue_free(struct device_queue *queue);
 extern uint32_t cpu_segment_end(struct device *base, const struct device_program *program, uint32_t first,
 								const uint32_t items[DEVICE_LEADS], uint64_t nsec, uint64_t *predicted);

@@ -29,6 +29,7 @@
 struct device_queue
 {
 	struct cpu_device *device;
+	uint64_t   *beat;				/* raised at every claimed chunk; or NULL */
 	uint64_t	tickets;			/* given out; atomic, read by poll */
 	uint64_t	elapsed[ELAPSED_KEPT];	/* nsec of the last tickets; atomic */
 };
@@ -83,14 +84,17 @@ cpu_row_error(const struct cpu_run *run, uint8_t lead, uint64_t item, const char
 }
 
 struct device_queue *
-cpu_queue_create(struct device *base, int priority, struct status *status)
+cpu_queue_create(struct device *base, int use, struct status *status)
 {
 	struct device_queue *queue = calloc(1, sizeof(*queue));
 
 	if (queue == NULL)
+	{
 		status_set(status, INFER_ERROR_MEMORY, "out of memory: %zu bytes wanted", sizeof(*queue));
-	else
-		queue->device = (struct cpu_device *) base;
+		return NULL;
+	}
+	queue->device = (struct cpu_device *) base;
+	queue->beat = queue->device->beats[use == DEVICE_CONSTANTS];
 	return queue;
 }
 
@@ -150,6 +154,7 @@ struct plan_job
 	const struct cpu_run *run;
 	uint64_t	units;
 	uint64_t	units_chunk;
+	uint64_t   *beat;
 };
 
 static void
@@ -159,14 +164,16 @@ run_chunk(void *context, uint32_t chunk, int thread)
 	uint64_t	first = chunk * job->units_chunk;
 	uint64_t	last = first + job->units_chunk;
 
+	if (job->beat != NULL)
+		__atomic_add_fetch(job->beat, 1, __ATOMIC_RELAXED);
 	job->plan->run(job->plan, job->run, first, last < job->units ? last : job->units, thread);
 }
 
 /* nsec: of this op; left: of it and those behind it. */
 static void
-run_plan(const struct cpu_plan *plan, const struct cpu_run *run, double nsec, double left)
+run_plan(const struct cpu_plan *plan, const struct cpu_run *run, double nsec, double left, uint64_t *beat)
 {
-	struct plan_job job = {plan, run, cpu_plan_units(plan, run->batch->items), 1};
+	struct plan_job job = {plan, run, cpu_plan_units(plan, run->batch->items), 1, beat};
 	double		chunk_nsec = nsec / (pool_threads(run->device->pool) * CHUNKS_THREAD);
 	double		chunks;
 
@@ -206,7 +213,7 @@ cpu_enqueue(struct device_queue *queue, struct device_program *program, uint32_t
 	{
 		double		nsec = cpu_plan_nsec(&program->plans[p], batch->items);
 
-		run_plan(&program->plans[p], &run, nsec, left);
+		run_plan(&program->plans[p], &run, nsec, left, queue->beat);
 		left -= nsec;
 	}
 	pool_control_set(control);

@@ -82,6 +82,14 @@ fold_texts_keep(struct graph *graph, struct device_text *texts, int64_t count)
 	return true;
 }
 
+/* A device that hangs here is noticed by who watches the heartbeat meanwhile. */
+static void
+watched(struct device *device, uint32_t busy)
+{
+	if (device->load_busy != NULL)
+		infer_store_release32(device->load_busy, busy);
+}
+
 static bool
 fold_run(struct graph *graph, struct device_program *program, void *result)
 {
@@ -98,10 +106,12 @@ fold_run(struct graph *graph, struct device_program *program, void *result)
 	if (arena == NULL)
 		return false;
 	memcpy(batch.items, items, sizeof(items));
+	watched(graph->device, 1);
 	ticket = ops->enqueue(graph->queue, program, 0, UINT32_MAX, &batch, bindings, arena, graph->status);
 	if (ticket != 0)
 		while (state == DEVICE_PENDING)
 			state = ops->wait(graph->queue, ticket, FOLD_WAIT_USEC, graph->status);
+	watched(graph->device, 0);
 	graph_block_free(graph->memory, arena);
 	if (ticket == 0 || state != DEVICE_DONE)
 		return status_set(graph->status, INFER_ERROR_DEVICE, "the device failed on a constant of the graph");

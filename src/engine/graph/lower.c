@@ -360,7 +360,7 @@ graph_lower(struct graph *graph)
 	if (!check_operators(graph))
 		return false;
 	graph->by_name = graph_pool(graph->memory, model->names_count, sizeof(*graph->by_name));
-	graph->queue = graph->device->ops->queue_create(graph->device, 0, graph->status);
+	graph->queue = graph->device->ops->queue_create(graph->device, DEVICE_CONSTANTS, graph->status);
 	if (graph->by_name == NULL || graph->queue == NULL)
 		return false;
 	for (uint32_t i = 0; i < model->names_count; i++)

@@ -207,7 +207,7 @@ null_arena_bytes(const struct device_program *program, const uint32_t items[DEVI
 }
 
 static struct device_queue *
-null_queue_create(struct device *base, int priority, struct status *status)
+null_queue_create(struct device *base, int use, struct status *status)
 {
 	struct null_queue *queue = calloc(1, sizeof(*queue));
 
@@ -217,7 +217,7 @@ null_queue_create(struct device *base, int priority, struct status *status)
 		return NULL;
 	}
 	queue->device = null_of(base);
-	queue->cpu = cpu_device_ops.queue_create(queue->device->cpu, priority, status);
+	queue->cpu = cpu_device_ops.queue_create(queue->device->cpu, use, status);
 	if (queue->cpu == NULL)
 	{
 		free(queue);

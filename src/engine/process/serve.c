@@ -242,7 +242,9 @@ open_device(struct status *status)
 		.threads = (int) engine.settings.cpu_threads,
 		.memory = engine.settings.memory,
 		.arch = getenv("INFER_CPU"),
-		.beat = &engine.page->device_beat
+		.beat = &engine.page->device_beat,
+		.load_beat = &engine.page->load_beat,
+		.load_busy = &engine.page->load_busy
 	};
 
 	engine.device = device_open(engine.settings.device, &options, status);

@@ -46,7 +46,6 @@ struct pool
 	void	   *context;
 	uint32_t	count;
 
-	uint64_t   *beat;
 	int			threads;
 	int			started;
 	pthread_t  *workers;
@@ -119,8 +118,6 @@ take_chunks(struct pool *pool, uint32_t generation, int thread)
 		if (!__atomic_compare_exchange_n(&pool->claim, &claim, claim - 1, false, __ATOMIC_ACQ_REL,
 										 __ATOMIC_ACQUIRE))
 			continue;
-		if (pool->beat != NULL)
-			__atomic_add_fetch(pool->beat, 1, __ATOMIC_RELAXED);
 		job(context, count - (uint32_t) claim, thread);
 		if (__atomic_sub_fetch(&pool->left, 1, __ATOMIC_SEQ_CST) == 0 &&
 			__atomic_load_n(&pool->caller_asleep, __ATOMIC_SEQ_CST))
@@ -159,14 +156,10 @@ worker_main(void *argument)
 }
 
 static void
-run_alone(struct pool *pool, pool_job job, void *context, uint32_t count)
+run_alone(pool_job job, void *context, uint32_t count)
 {
 	for (uint32_t chunk = 0; chunk < count; chunk++)
-	{
-		if (pool->beat != NULL)
-			__atomic_add_fetch(pool->beat, 1, __ATOMIC_RELAXED);
 		job(context, chunk, 0);
-	}
 }
 
 static void
@@ -203,7 +196,7 @@ pool_run(struct pool *pool, pool_job job, void *context, uint32_t count, bool he
 {
 	if (!help || count < 2 || pool->started == 0 ||
 		__atomic_exchange_n(&pool->busy, 1, __ATOMIC_ACQUIRE))
-		run_alone(pool, job, context, count);
+		run_alone(job, context, count);
 	else
 	{
 		run_together(pool, job, context, count, wake);
@@ -248,7 +241,7 @@ start_workers(struct pool *pool)
 }
 
 struct pool *
-pool_create(int threads, uint64_t *beat, struct status *status)
+pool_create(int threads, struct status *status)
 {
 	struct pool *pool;
 
@@ -257,7 +250,7 @@ pool_create(int threads, uint64_t *beat, struct status *status)
 		status_set(status, INFER_ERROR_MEMORY, "out of memory: %zu bytes wanted", sizeof(*pool));
 		return NULL;
 	}
-	*pool = (struct pool) {.threads = threads, .beat = beat};
+	*pool = (struct pool) {.threads = threads};
 	pool->workers = calloc((size_t) threads, sizeof(*pool->workers));
 	if (pool->workers == NULL || !start_workers(pool))
 	{

@@ -29,11 +29,8 @@ struct status;
 
 typedef void (*pool_job) (void *context, uint32_t chunk, int thread);
 
-/*
- * threads: 1 … usable cores.  beat (or NULL) is raised at every claimed chunk.  Call it
- * after exec, never before a fork.
- */
-extern struct pool *pool_create(int threads, uint64_t *beat, struct status *status);
+/* threads: 1 … usable cores.  Call it after exec, never before a fork. */
+extern struct pool *pool_create(int threads, struct status *status);
 extern void pool_free(struct pool *pool);
 extern int	pool_threads(const struct pool *pool);
 
