@@ -316,11 +316,62 @@ test_keys(void)
 		   "-0 is 0, and every NaN is one");
 }
 
+/* Stumps, each of whose leaves has so many votes. */
+static uint64_t
+stumps_estimate(struct device *device, uint32_t votes)
+{
+	enum { STUMPS = 100, VOTES_MOST = 50 };
+	static struct device_tree_node *nodes;
+	static uint32_t roots[STUMPS];
+	static uint32_t depths[STUMPS];
+	static uint32_t votes_first[3 * STUMPS + 1];
+	static uint32_t votes_target[2 * STUMPS * VOTES_MOST];
+	static float weights[2 * STUMPS * VOTES_MOST];
+	struct device_trees trees = {
+		.type = DEVICE_F32, .trees_count = STUMPS, .nodes_count = 3 * STUMPS, .features = 1, .targets = 1, .roots = roots,
+		.depths = depths, .votes_first = votes_first, .votes_target = votes_target, .votes_weight = weights
+	};
+	struct op_case c = {.op = {.op = DEVICE_OP_TREES, .fn = TREES_SUM, .params = &trees}, .inputs_count = 1};
+	uint32_t	items[DEVICE_LEADS] = {1, 1000};
+	uint64_t	nsec;
+
+	if (nodes == NULL)
+		nodes = case_alloc(3 * STUMPS * sizeof(*nodes));
+	for (uint32_t n = 0; n < 3 * STUMPS; n++)
+	{
+		roots[n / 3] = n / 3 * 3;
+		depths[n / 3] = 1;
+		nodes[n] = (struct device_tree_node) {n % 3 == 0 ? device_key_f32(0) : UINT32_MAX, 0, n % 3 == 0 ? 1 : n % 3};
+		votes_first[n + 1] = votes_first[n] + (n % 3 == 0 ? 0 : votes);
+	}
+	trees.nodes = nodes;
+	c.tensors[0] = case_tensor(DEVICE_F32, DEVICE_LEAD_ROWS, 2, (int64_t[]) {1, 1});
+	c.tensors[1] = case_tensor(DEVICE_F32, DEVICE_LEAD_ROWS, 2, (int64_t[]) {1, 1});
+	if (!case_compile(&c, device))
+		return 0;
+	nsec = device->ops->estimate_nsec(device, c.program, items);
+	case_free(&c);
+	return nsec;
+}
+
+static void
+test_estimate(void)
+{
+	struct device *device = case_device("cpu", NULL, 1);
+	uint64_t	few = stumps_estimate(device, 1);
+	uint64_t	many = stumps_estimate(device, 50);
+
+	tap_ok(few > 0 && many > 5 * few, "votes are a part of the predicted time (%llu nsec, and %llu of fifty times as many)",
+		   (unsigned long long) few, (unsigned long long) many);
+	device->ops->close(device);
+}
+
 int
 main(void)
 {
 	test_keys();
 	test_forests(1);
 	test_forests(2);
+	test_estimate();
 	return tap_done();
 }

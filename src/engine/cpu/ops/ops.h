@@ -64,6 +64,8 @@ extern void cpu_run_scatter(const struct cpu_plan *, const struct cpu_run *, uin
 
 /* trees.c */
 #define CPU_TREES_STEP_NSEC	0.5		/* predicted, of one row's step from a node to the next */
+#define CPU_TREES_VOTE_NSEC	0.6		/* of a leaf's vote, */
+#define CPU_TREES_LEAF_NSEC	1.0		/* and of a leaf that has votes */
 extern uint64_t cpu_trees_scratch(const struct device_trees *trees);
 extern void cpu_run_trees(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
 

@@ -47,6 +47,21 @@ plan_make_couple(struct plan_making *making)
 	return true;
 }
 
+/* Predicted time of a row's votes: it meets one leaf of each tree, and those are as good as any. */
+static double
+votes_nsec(const struct device_trees *trees)
+{
+	uint32_t	leaves = 0;
+
+	if (trees->values != NULL)
+		return 0;
+	for (uint32_t n = 0; n < trees->nodes_count; n++)
+		leaves += trees->votes_first[n + 1] > trees->votes_first[n];
+	if (leaves == 0)
+		return 0;
+	return trees->trees_count * (CPU_TREES_LEAF_NSEC + CPU_TREES_VOTE_NSEC * trees->votes_first[trees->nodes_count] / leaves);
+}
+
 bool
 plan_make_trees(struct plan_making *making)
 {
@@ -69,6 +84,6 @@ plan_make_trees(struct plan_making *making)
 		steps += 2 + trees->depths[t];
 	plan->run = cpu_run_trees;
 	plan->scratch = cpu_trees_scratch(trees);
-	plan->nsec_item = (double) plan->units_item * (20 + steps * CPU_TREES_STEP_NSEC + trees->features);
+	plan->nsec_item = (double) plan->units_item * (20 + steps * CPU_TREES_STEP_NSEC + votes_nsec(trees) + trees->features);
 	return true;
 }
