@@ -137,6 +137,14 @@ is($session->sqlstate, 'IF004', 'a row that hangs the device is killed with its 
 is($beside->wait, '10', 'the one beside it is answered');
 like($server->log, qr/gave no sign of life for 1000 ms, killing it/, 'the log says why');
 
+# ---- a model whose constants hang the device ----
+
+$server->restart('infer.device' => 'null:hang=1', 'infer.engine_timeout' => '1s');
+open my $constants, '<:raw', "$InferServer::top/test/fixtures/onnx/row_axis.onnx" or die "row_axis.onnx: $!";
+my $hanging = do { local $/; sql_bytes(<$constants>) };
+is($server->psql_sqlstate("SELECT infer.create_model('constants', data => $hanging)"), 'IF001', 'a load that hangs the device fails');
+like($server->log, qr/the engine's loader gave no sign of life for 1000 ms, killing it/, 'and the log says why');
+
 # ---- a device that answers nothing but errors ----
 
 $server->restart('infer.device' => 'null:lost=3');
