@@ -173,11 +173,13 @@ memo_learn(Memo *memo, uint64 row_nsec)
 static void
 count_probe(Memo *memo, bool hit)
 {
+	uint64		saved = memo->row_nsec + (memo->by_value ? MEMO_VALUE_NSEC : MEMO_DATUM_NSEC);
+
 	memo->probes++;
 	memo->hits += hit;
-	if (memo->probes < MEMO_WINDOW)
+	if (memo->probes < (memo->sampled ? MEMO_WINDOW_SAMPLED : MEMO_WINDOW))
 		return;
-	memo->sampled = memo->hits * (memo->row_nsec + MEMO_ROW_NSEC) < (uint64) memo->probes * MEMO_PROBE_NSEC;
+	memo->sampled = memo->hits * saved < (uint64) memo->probes * MEMO_PROBE_NSEC;
 	memo->probes = memo->hits = 0;
 }
 
@@ -317,6 +319,7 @@ memo_make(MemoryContext context, bool by_value)
 
 	memo->context = context;
 	memo->by_value = by_value;
+	memo->row_nsec = MEMO_UNKNOWN_NSEC;
 	memo->bytes_max = (uint64) work_mem * 1024 / 4;
 	if (!pg_strong_random(memo->secret, sizeof(memo->secret)))
 		ereport(ERROR,

@@ -13,10 +13,11 @@
  *	A quarter of work_mem; the entry longest unused goes first.  A row by value takes 50 bytes.
  *
  * When it pays
- *	Probing costs about MEMO_PROBE_NSEC; an equal row saves the device's time and some
- *	MEMO_ROW_NSEC around it.  As long as that does not add up (looked at after every MEMO_WINDOW
- *	probes), only one row of MEMO_SAMPLE is probed, chosen by its contents: so equal rows are still
- *	seen, and a table without any pays some 5 ns a row.
+ *	Probing costs about MEMO_PROBE_NSEC; an equal row saves the device's time (taken for
+ *	MEMO_UNKNOWN_NSEC until it is known) and MEMO_VALUE_NSEC or MEMO_DATUM_NSEC around it.  If that
+ *	does not add up over MEMO_WINDOW probes, only one row of MEMO_SAMPLE is probed from then on,
+ *	chosen by its contents, so that equal rows are still seen; if it does over MEMO_WINDOW_SAMPLED of
+ *	these, all are again.  A table without equal rows pays some 5 ns a row.
  */
 #ifndef INFER_VERBS_MEMO_H
 #define INFER_VERBS_MEMO_H
@@ -24,8 +25,11 @@
 #include "postgres.h"
 
 #define MEMO_PROBE_NSEC		100
-#define MEMO_ROW_NSEC		200
+#define MEMO_VALUE_NSEC		200		/* a result by value */
+#define MEMO_DATUM_NSEC		600		/* by reference: it need not be made again */
+#define MEMO_UNKNOWN_NSEC	20000
 #define MEMO_WINDOW			512
+#define MEMO_WINDOW_SAMPLED	64
 #define MEMO_SAMPLE			16
 #define MEMO_NONE			(-1)
 
