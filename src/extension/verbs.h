@@ -16,11 +16,15 @@
  *	Several rows of one site may be in flight.
  *
  * Invariants
- *	- What is wrong with one row (its values, its result, its share of a failed request) is kept
- *	  under its ticket and raised by infer_rows_raise only; what is wrong with the statement (the
- *	  name, the privilege, the types) is raised at once by infer_rows_add.
+ *	- What is wrong with one row (its values, its class, its result, its share of a failed request)
+ *	  is kept under its ticket and raised by infer_rows_raise only; what is wrong with the statement
+ *	  (the name, the privilege, the types) is raised at once by infer_rows_add.
  *	- A ticket's result is what the verb by itself gives, bit by bit, NULL and errors included.
  *	- Inputs are copied when they are added; nothing that the caller passed is kept.
+ *	- Equal inputs are computed once: within rows, and once a result was asked for, for later rows
+ *	  (memo.h says within which bounds, and what it costs where nothing is equal).
+ *	- A session has at most INFER_REGIONS_MAX requests that are filled or in flight.  Beyond
+ *	  infer.payload_limit they wait for each other, in whatever order they are waited for.
  *	- Ended by infer_rows_end, by the reset of the context that they were begun in, or by an
  *	  error: what is in flight is cancelled.
  */
@@ -75,14 +79,19 @@ extern InferSite *infer_site_make(const InferVerbDef *def, const FuncExpr *call,
 extern int	infer_site_row_argument(const InferSite *site);
 
 /*
- * Which columns of that row (from 0) the models of the site need; NULL while no model has been
- * resolved: all of them.  Resolves the model if its name is a constant.
+ * Which columns of that row (from 0) the models of the site need, if *known: only if the name is a
+ * constant, whose model is resolved here, raising what is wrong with it, so when there is a first row.
+ * Else NULL: all of them.
  */
 extern const Bitmapset *infer_site_row_columns(InferSite *site, bool *known);
 
 extern void infer_site_counters(const InferSite *site, InferSiteCounters *counters);
 
-/* How many rows a request of this site should have: the engine's bound, where it is known, at most rows_max. */
+/*
+ * How many rows a request of this site should have, at most rows_max: infer.batch_rows; fewer if
+ * they are known to take the device longer than infer.slice, so that an early stop wastes little;
+ * or to take more memory than a request should.  Changes as requests are timed.
+ */
 extern int	infer_site_batch_rows(const InferSite *site, int rows_max);
 
 /*
@@ -92,12 +101,13 @@ extern int	infer_site_batch_rows(const InferSite *site, int rows_max);
 extern InferRows *infer_rows_begin(InferSite *site, int capacity, uint32 class_, bool alone);
 
 #define INFER_TICKET_NULL	(-1)	/* the answer is NULL */
-#define INFER_TICKET_LATER	(-2)	/* not added: end these rows, and add it first to the next ones */
+#define INFER_TICKET_LATER	(-2)	/* not added: submit these rows, and add it first to the next ones */
 
 /*
  * values, nulls: the call's arguments; row_values, row_nulls: the columns of the row argument, if
  * infer_site_row_argument is not -1 (only those of infer_site_row_columns need be there).
- * Returns a ticket.
+ * Returns a ticket; that of an equal row if there is one.  The first row is never LATER; others
+ * are if the request is full (capacity, or memory), or if their model's name was not seen before.
  */
 extern int	infer_rows_add(InferRows *rows, const Datum *values, const bool *nulls,
 						   const Datum *row_values, const bool *row_nulls);

@@ -138,7 +138,8 @@ send_call(InferCall *call)
 			return false;
 
 		/* not for memory that this session holds itself */
-		if (!region_yield() && !room_from_ended(call) && !(call->waiting && room_from_flight(call)) &&
+		if (!region_yield() && !room_from_ended(call) &&
+			!(call->waiting && (room_from_submitted(call) || room_from_filled(call))) &&
 			!(region_could_fit(call->region) && wait_while_busy(call, &nap)))
 			return false;
 		call->error.error = INFER_OK;
@@ -153,6 +154,7 @@ infer_client_submit(InferCall *call, uint32 outputs_wanted)
 			elog(ERROR, "input %u was not filled", i);
 	call->outputs = outputs_wanted;
 	call->deadline = deadline_from_now(infer_timeout);
+	call->submitted = true;
 	if (!send_call(call) && call->error.error == INFER_ERROR_BUSY)
 		call->error.error = INFER_OK;	/* infer_client_wait tries again, and waits */
 }
@@ -266,12 +268,9 @@ call_finish(InferCall *call)
 {
 	int			nap = 1;
 
-	if (call->finished || call->error.error != INFER_OK)
-		return;
-	call->waiting = true;
-
 	/* what its caller did in the meantime is not the call's time */
-	if (!is_with_engine(call))
+	call->waiting = true;
+	if (!call->finished && call->error.error == INFER_OK && !is_with_engine(call))
 		call->deadline = deadline_from_now(infer_timeout);
 	while (!call->finished && call->error.error == INFER_OK)
 	{

@@ -124,6 +124,9 @@ extern bool region_yield(void);
 /* Whether the limit has room for this one beside those of this session's other calls. */
 extern bool region_could_fit(const Region *region);
 
+/* The engine lets go of a region without a request, whose inputs stay; false: it has no hold of it. */
+extern bool region_detach(Region *region, uint64 used);
+
 /* The owners of regions, one after another; *next begins with 0.  NULL: there are no more. */
 extern InferCall *region_owner(int *next);
 
@@ -161,10 +164,11 @@ struct InferCall
 	uint64		deadline;
 	uint32		outputs;			/* wanted, as in struct infer_request */
 	uint32		class_;
+	bool		submitted;			/* its inputs are complete */
 	bool		sent;				/* a request is in the region */
 	bool		marked;
 	bool		profile;
-	bool		waiting;			/* somebody sleeps until it has ended */
+	bool		waiting;			/* somebody sleeps, or slept, until it has ended */
 	bool		finished;
 	uint64		spin;				/* nsec to watch for the result; 0: sleep at once */
 	int			deaths;				/* of engines, marked, that named no row */
@@ -230,8 +234,11 @@ extern void call_finish(InferCall *call);
 /* Free the regions of the session's other calls that have ended; whether there were any. */
 extern bool room_from_ended(const InferCall *call);
 
-/* Wait for another one in flight; false: there is none. */
-extern bool room_from_flight(const InferCall *call);
+/* Wait for another one that was submitted; false: there is none. */
+extern bool room_from_submitted(const InferCall *call);
+
+/* Have the engine let go of the regions that are being filled; whether there were any. */
+extern bool room_from_filled(const InferCall *call);
 
 /* ---- spin.c ---- */
 

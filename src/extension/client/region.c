@@ -309,7 +309,7 @@ region_take(InferCall *owner, uint64 size)
 			continue;
 		if (any_abandoned())
 			connection_close(true);		/* so the engine gives them back */
-		else if (!room_from_flight(owner))
+		else if (!room_from_submitted(owner))
 			ereport(ERROR,
 					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 					 errmsg("a session cannot have more than %d calls in flight", INFER_REGIONS_MAX)));
@@ -333,6 +333,15 @@ region_grow(Region *region, uint64 size, uint64 used)
 {
 	if (region->size < size)
 		remap(region, round_size(size), used);
+}
+
+bool
+region_detach(Region *region, uint64 used)
+{
+	if (!is_attached(region))
+		return false;
+	remap(region, region->size, used);
+	return true;
 }
 
 /* Large regions that nobody needed for a while go back to the system. */
