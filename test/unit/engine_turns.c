@@ -40,6 +40,32 @@ fill(struct raw_region *region, const uint8_t *key, uint32_t columns, uint32_t w
 	region->map->request.reply_bytes = region->size - at;
 }
 
+/* The first columns of what was filled in become texts, the same for all rows. */
+static void
+fill_texts(struct raw_region *region, uint32_t columns, const char *text)
+{
+	uint8_t    *base = (uint8_t *) region->map;
+	struct infer_column *column = (struct infer_column *) (base + INFER_REGION_HEAD);
+	uint32_t	rows = region->map->request.rows;
+	uint64_t	at = region->map->request.reply_offset;
+
+	for (uint32_t c = 0; c < columns; c++)
+	{
+		struct infer_span *spans = (struct infer_span *) (base + at);
+
+		for (uint32_t i = 0; i < rows; i++)
+			spans[i] = (struct infer_span) {.length = (uint32_t) strlen(text)};
+		column[c] = (struct infer_column) {.type = INFER_TYPE_STRING, .width = 1, .spans_offset = at};
+		at += (rows * sizeof(*spans) + 63) & ~63ull;
+		strcpy((char *) base + at, text);
+		column[c].data_offset = at;
+		column[c].data_bytes = strlen(text);
+		at += (strlen(text) + 64) & ~63ull;
+	}
+	region->map->request.reply_offset = at;
+	region->map->request.reply_bytes = region->size - at;
+}
+
 /* The first output of all rows. */
 static const void *
 output(struct raw_region *region, size_t *bytes)
@@ -189,7 +215,15 @@ test_null(void)
 	tap_ok(good && after.interrupted == 2 && after.batches - before.batches == 2,
 		   "the same model runs an interactive row in the middle of another, each with its result");
 
-	/* statements do not interrupt jobs, and a call given up is not computed to its end */
+	/* a statement's, too */
+	before = counters(&c, chain);
+	raw_submit(&bulk, job);
+	wait_segments(&c, chain, before.segments, 2);
+	fill(call, single, 1, 1, 1, 1, INFER_CLASS_STATEMENT);
+	good = run(&c, call) && runs(job) && raw_wait(&bulk, job, RAW_TIMEOUT) && gives(job, expected[0], sizeof(expected[0]));
+	tap_ok(good && counters(&c, chain).interrupted - before.interrupted == 1, "a statement does not wait for a job's row either");
+
+	/* a call given up is not computed to its end */
 	before = counters(&c, chain);
 	raw_submit(&bulk, job);
 	wait_segments(&c, chain, before.segments, 2);
@@ -325,10 +359,13 @@ test_prediction(void)
 		const char *path;
 		uint32_t	columns;
 		uint32_t	width;
+		uint32_t	texts;			/* columns of texts, the first ones */
 	}			models[] = {
 		{"examples/breast_cancer/model.onnx", 1, 30},
 		{"examples/diabetes/model.onnx", 1, 10},
 		{"examples/digits/model.onnx", 1, 64},
+		{"examples/iris/model.onnx", 1, 4},
+		{"examples/progression/model.onnx", 10, 1, 3},
 		{"examples/wine/model.onnx", 13, 1},
 	};
 	static const char *const settings[] = {"device=cpu", NULL};
@@ -351,6 +388,7 @@ test_prediction(void)
 			for (int i = 0; i < 64; i++)
 			{
 				fill(region, key, models[m].columns, models[m].width, 1 + (uint32_t) rand_r(&seed) % 128, 1, INFER_CLASS_INTERACTIVE);
+				fill_texts(region, models[m].texts, "high");
 				good = good && run(&c, region);
 			}
 			model = counters(&c, key);
