@@ -159,6 +159,7 @@ test_null(void)
 	struct raw_client c;
 	struct raw_region *job;
 	struct raw_region *call;
+	struct raw_region *more;
 	uint8_t		chain[INFER_KEY_BYTES];
 	uint8_t		single[INFER_KEY_BYTES];
 	float		expected[2][16];
@@ -174,6 +175,7 @@ test_null(void)
 		engine_load_onnx(&engine, &c, "test/fixtures/onnx/finite.onnx", single);
 	job = raw_region(&bulk, 0, 1 << 16);
 	call = raw_region(&c, 0, 1 << 16);
+	more = raw_region(&c, 1, 1 << 16);
 	for (int i = 0; i < 2; i++)
 	{
 		fill(call, chain, 1, 16, 1, (float) i, INFER_CLASS_INTERACTIVE);
@@ -222,6 +224,21 @@ test_null(void)
 	fill(call, single, 1, 1, 1, 1, INFER_CLASS_STATEMENT);
 	good = run(&c, call) && runs(job) && raw_wait(&bulk, job, RAW_TIMEOUT) && gives(job, expected[0], sizeof(expected[0]));
 	tap_ok(good && counters(&c, chain).interrupted - before.interrupted == 1, "a statement does not wait for a job's row either");
+
+	/* what is given up while others run in its middle ends before more of them do */
+	raw_submit(&bulk, job);
+	before = counters(&c, chain);
+	wait_segments(&c, chain, before.segments, 2);
+	fill(call, single, 1, 1, 1, 1, INFER_CLASS_INTERACTIVE);
+	raw_submit(&c, call);
+	for (int i = 0; i < RAW_TIMEOUT && counters(&bulk, chain).interrupted == before.interrupted; i++)
+		usleep(1000);
+	fill(more, single, 1, 1, 1, 1, INFER_CLASS_INTERACTIVE);
+	raw_submit(&c, more);
+	raw_cancel(&bulk, job);
+	good = raw_receive(&bulk, RAW_TIMEOUT) == INFER_FRAME_CANCELLED && !runs(call) && runs(more);
+	tap_ok(good && raw_wait(&c, more, RAW_TIMEOUT), "what is given up while it is interrupted does not wait for its turn");
+	raw_wait(&c, call, 0);
 
 	/* a call given up is not computed to its end */
 	before = counters(&c, chain);

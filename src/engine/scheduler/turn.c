@@ -139,7 +139,8 @@ between(struct model_yield *yield)
 		bool		passed;
 
 		runner_expire(engine, turn->runner, now);
-		passed = let_one_pass(turn, now);
+		wanted = batch_wanted(&turn->batch, now);
+		passed = wanted && let_one_pass(turn, now);	/* what nobody wants need not wait for its turn */
 		if (turn->runner->rings_count > 0)
 		{
 			pthread_mutex_unlock(&engine->lock);
@@ -150,7 +151,6 @@ between(struct model_yield *yield)
 		if (!passed)
 			break;
 	}
-	wanted = batch_wanted(&turn->batch, now);
 	left = turn->predicted > turn->nsec ? turn->predicted - turn->nsec : 0;
 	engine->batch_ends = now + left;
 	turn->began = now;
