@@ -397,6 +397,7 @@ kill_silent(const char *what)
 					what, infer_engine_timeout)));
 	engine_process_signal(SIGKILL);
 	supervisor.kill_at = 0;
+	watch_reset(monotonic_now());	/* said once, though it may be looked at again before it is reaped */
 }
 
 /* An engine that ends by itself says so before it removes its socket. */

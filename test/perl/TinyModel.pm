@@ -4,6 +4,7 @@
 #
 #	add_model(3)				y = x + 3, x and y of one float: infer.predict(m, 1) is 4
 #	add_model(3, 100000)		the same, made larger by that many bytes of text nobody reads
+#	large_add_model(3, 1000)	the same for 1000 floats, each with an addend of its own: 4000 bytes of weights
 #	wide_add_model(3, 'n')		the same for (N, n): how wide a row is, the option dims must say
 #	external_add_model('w.bin')	the same, with the addend's bytes in another file
 #	product_model(3)			y = (x, 3x, 0, ...) times a matrix of 512 x 512, 1 MB: large enough to be kept packed
@@ -18,7 +19,7 @@ use warnings;
 
 use Exporter 'import';
 
-our @EXPORT = qw(add_model wide_add_model external_add_model product_model sql_bytes);
+our @EXPORT = qw(add_model large_add_model wide_add_model external_add_model product_model sql_bytes);
 
 sub _varint
 {
@@ -36,11 +37,11 @@ sub _varint
 sub _number { my ($field, $number) = @_; return _varint($field << 3) . _varint($number); }
 sub _bytes { my ($field, $bytes) = @_; return _varint($field << 3 | 2) . _varint(length $bytes) . $bytes; }
 
-# ValueInfoProto: a tensor of floats (N, 1), or (N, a dimension with a name)
+# ValueInfoProto: a tensor of floats (N, elements), or (N, a dimension with a name)
 sub _value
 {
-	my ($name, $dimension) = @_;
-	my $width = $dimension ? _bytes(2, $dimension) : _number(1, 1);		# dim_param, dim_value
+	my ($name, $dimension, $elements) = @_;
+	my $width = $dimension ? _bytes(2, $dimension) : _number(1, $elements || 1);	# dim_param, dim_value
 	my $shape = _bytes(1, _bytes(2, 'N')) . _bytes(1, $width);
 	my $tensor = _number(1, 1) . _bytes(2, $shape);						# elem_type FLOAT, shape
 
@@ -49,11 +50,11 @@ sub _value
 
 sub _model
 {
-	my ($constant_data, $dimension) = @_;
+	my ($constant_data, $dimension, $elements) = @_;
 	my $node = _bytes(1, 'x') . _bytes(1, 'c') . _bytes(2, 'y') . _bytes(4, 'Add');	# inputs, output, op_type
-	my $constant = _number(1, 1) . _number(2, 1) . _bytes(8, 'c') . $constant_data;	# dims, data_type, name
+	my $constant = _number(1, $elements || 1) . _number(2, 1) . _bytes(8, 'c') . $constant_data;	# dims, data_type, name
 	my $graph = _bytes(1, $node) . _bytes(2, 'tiny') . _bytes(5, $constant)			# node, name, initializer
-	  . _bytes(11, _value('x', $dimension)) . _bytes(12, _value('y', $dimension));							# input, output
+	  . _bytes(11, _value('x', $dimension, $elements)) . _bytes(12, _value('y', $dimension, $elements));	# input, output
 
 	return _number(1, 8) . _bytes(7, $graph) . _bytes(8, _number(2, 13));			# ir_version, graph, opset_import
 }
@@ -65,6 +66,13 @@ sub add_model
 
 	$model .= _bytes(6, 'x' x $padding) if $padding;								# doc_string
 	return $model;
+}
+
+sub large_add_model
+{
+	my ($addend, $elements) = @_;
+
+	return _model(_bytes(9, pack('f<', $addend) x $elements), undef, $elements);
 }
 
 sub wide_add_model

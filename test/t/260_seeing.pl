@@ -97,4 +97,45 @@ is($server->psql_sqlstate("SELECT * FROM infer.profile('m', 1)", user => 'alice'
 $server->safe_psql("SELECT infer.revoke_model('m', 'public')");
 is($server->psql_sqlstate("SELECT * FROM infer.profile('m', 1)", user => 'alice'), '42501', 'others may not');
 
+# ---- what is loaded, until it is unloaded ----
+
+my $mine = "SELECT model, version, state, bytes > 0, loaded_at IS NOT NULL FROM infer.loaded_models";
+is($server->safe_psql($mine), 'm|1|loaded|t|t', 'infer.loaded_models has what the engine holds');
+is($server->safe_psql($mine, user => 'alice'), '', 'but not what one may not use');
+is($server->safe_psql($mine, user => 'carol'), '||loaded|t|t', 'pg_read_all_stats sees it without its name');
+is($server->safe_psql("SELECT model, class FROM infer.stats WHERE calls > 0 ORDER BY class LIMIT 1", user => 'carol'), '|interactive', 'its counters too');
+$server->safe_psql('CREATE DATABASE elsewhere');
+$server->safe_psql('CREATE EXTENSION infer', database => 'elsewhere');
+is($server->safe_psql($mine, database => 'elsewhere'), '||loaded|t|t', 'so does a superuser in another database');
+is($server->safe_psql($mine, database => 'elsewhere', user => 'alice'), '', 'and nobody else');
+
+$server->restart('infer.device' => 'null:delay=500');
+$server->safe_psql("SELECT infer.predict('m', 1)");
+my $used = $server->safe_psql('SELECT memory_used FROM infer.devices');
+my $calls = $server->safe_psql("SELECT sum(calls) FROM infer.stats");
+$server->safe_psql("SELECT infer.grant_model('m', 'alice')");
+is($server->psql_sqlstate("SELECT infer.unload_model('m')", user => 'alice'), '42501', 'who may use a model may not unload it');
+is($server->psql_sqlstate("SELECT infer.unload_model('nobody')"), '42704', 'nor may anybody what is not there');
+is($server->safe_psql("SELECT infer.unload_model(NULL) IS NULL"), 't', 'no name, nothing to do');
+my $last = $server->background_psql(user => 'alice');
+$last->send("SELECT infer.predict('m', 1)");
+ok($server->poll_query_until("SELECT count(*) FROM infer.activity WHERE state = 'running'", '1'), 'a call runs');
+$server->safe_psql("SELECT infer.unload_model('m')");
+is($last->wait, '4', 'and is answered although the model is unloaded');
+is($server->safe_psql($mine), 'm|1|evicted|f|t', 'infer.unload_model: the engine holds it no longer');
+cmp_ok($server->safe_psql('SELECT memory_used FROM infer.devices'), '<', $used, 'and has its memory back');
+is($server->safe_psql("SELECT infer.unload_model('m'); SELECT infer.unload_model('m\@1')"), "\n", 'once more does no harm');
+is($server->safe_psql("SELECT sum(calls) FROM infer.stats"), $calls + 1, 'what was counted stays');
+is($server->safe_psql("SELECT infer.predict('m', 1)", user => 'alice'), '4', 'the next call loads it again');
+is($server->safe_psql($mine), 'm|1|loaded|t|t', 'as before');
+
+# ---- counting anew ----
+
+my $since = $server->safe_psql('SELECT since FROM infer.devices WHERE in_use');
+is($server->psql_sqlstate('SELECT infer.reset_stats()', user => 'alice'), '42501', 'infer.reset_stats is for superusers');
+$server->safe_psql('GRANT EXECUTE ON FUNCTION infer.reset_stats() TO alice');
+is($server->psql_sqlstate('SELECT infer.reset_stats()', user => 'alice'), '', 'and whom they let');
+is($server->safe_psql("SELECT coalesce(sum(calls), 0), bool_and(busy_time = 0 AND d.since > '$since') FROM infer.devices d LEFT JOIN infer.stats ON true"), '0|t',
+	'it counts anew, for the devices too');
+
 done_testing();

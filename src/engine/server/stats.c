@@ -51,7 +51,7 @@ put_device(struct engine *engine, struct report *report)
 	memcpy(device.numerics_id, info.numerics_id, sizeof(device.numerics_id));
 	memcpy(device.arch, info.arch, sizeof(device.arch));
 	device.bytes_budget = info.bytes_budget;
-	device.bytes_used = info.bytes_used;
+	device.bytes_used = registry_bytes(engine, NULL);	/* what infer.memory bounds: buffers too */
 	device.busy_usec = counters_busy(engine, report->now) / 1000;
 	device.threads = info.threads;
 	device.in_use = 1;
