@@ -22,9 +22,12 @@ from onnx import TensorProto as T
 from onnx import helper, numpy_helper
 from onnxmltools import convert_lightgbm, convert_xgboost
 from onnxmltools.convert.common import data_types as onnxml_types
-from skl2onnx import convert_sklearn
+from onnxmltools.convert.lightgbm.operator_converters.LightGbm import convert_lightgbm as convert_lightgbm_step
+from onnxmltools.convert.xgboost.operator_converters.XGBoost import convert_xgboost as convert_xgboost_step
+from skl2onnx import convert_sklearn, update_registered_converter
 from skl2onnx.common.data_types import (BooleanTensorType, DoubleTensorType, FloatTensorType, Int64TensorType,
                                         StringTensorType)
+from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes, calculate_linear_regressor_output_shapes
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
@@ -286,8 +289,11 @@ def trees():
         if 'boosting' not in name:
             sk('tree_regressor_' + name + '_two', kind(max_depth=6, random_state=0, **more), dx, two)
 
-    def ml(name, convert, model, x, classes=None):
-        onx = convert(model, initial_types=[('x', onnxml_types.FloatTensorType([None, x.shape[1]]))])
+    sk('tree_stacking_words', StackingClassifier([('a', LogisticRegression()), ('b', DecisionTreeClassifier(max_depth=3))]), cx, names, zipmap=False)
+    boosted_pipelines(holes, wy, np.array(kinds)[wy])
+
+    def ml(name, convert, model, x, classes=None, **options):
+        onx = convert(model, initial_types=[('x', onnxml_types.FloatTensorType([None, x.shape[1]]))], **options)
         write(name, onx, {'x': np.ascontiguousarray(x[:ROWS * 4:4])}, classes=classes)
     few = {'n_estimators': 20, 'max_depth': 6, 'n_jobs': 1}
     for name, x in (('', wx), ('_missing', holes)):
@@ -295,6 +301,8 @@ def trees():
         ml('lightgbm_three' + name, convert_lightgbm, lightgbm.LGBMClassifier(verbose=-1, **few).fit(x, wy), x, [0, 1, 2])
         ml('xgboost_regressor' + name, convert_xgboost, xgboost.XGBRegressor(**few).fit(x, wy), x)
         ml('lightgbm_regressor' + name, convert_lightgbm, lightgbm.LGBMRegressor(verbose=-1, **few).fit(x, wy), x)
+    ml('lightgbm_words_matrix', convert_lightgbm, lightgbm.LGBMClassifier(verbose=-1, **few).fit(cx, names), cx, ['benign', 'malignant'],
+       zipmap=False)
     ml('xgboost_two', convert_xgboost, xgboost.XGBClassifier(**few).fit(cx, cancer.target), cx, [0, 1])
     ml('xgboost_forest', convert_xgboost, xgboost.XGBRFClassifier(n_jobs=1).fit(cx, cancer.target), cx, [0, 1])
     ml('xgboost_poisson', convert_xgboost, xgboost.XGBRegressor(objective='count:poisson', **few).fit(wx, wy), wx)
@@ -305,6 +313,26 @@ def trees():
     coded[:, 0] = rng.integers(0, 6, len(coded))
     ml('lightgbm_categories', convert_lightgbm, lightgbm.LGBMClassifier(verbose=-1, min_data_per_group=1, cat_smooth=0, **few).fit(
         coded, (coded[:, 0] % 2).astype(int), categorical_feature=[0]), coded, [0, 1])
+
+
+def boosted_pipelines(x, numbers, words):
+    """XGBoost and LightGBM behind a step of scikit-learn's that keeps missing values missing."""
+    choices = {'nocl': [True, False], 'zipmap': [True, False, 'columns']}
+    for kind, alias, shapes, convert, more in (
+            (xgboost.XGBClassifier, 'XGBoostXGBClassifier', calculate_linear_classifier_output_shapes, convert_xgboost_step, choices),
+            (xgboost.XGBRegressor, 'XGBoostXGBRegressor', calculate_linear_regressor_output_shapes, convert_xgboost_step, {}),
+            (lightgbm.LGBMClassifier, 'LightGbmLGBMClassifier', calculate_linear_classifier_output_shapes, convert_lightgbm_step, choices),
+            (lightgbm.LGBMRegressor, 'LightGbmLGBMRegressor', calculate_linear_regressor_output_shapes, convert_lightgbm_step, {'split': None})):
+        update_registered_converter(kind, alias, shapes, convert, options=more)
+        quiet = {'verbose': -1} if kind.__module__.startswith('lightgbm') else {'n_jobs': 1}
+        model = make_pipeline(StandardScaler(), kind(n_estimators=20, **quiet))
+        is_classifier = hasattr(kind, 'predict_proba')
+        target = words if kind is lightgbm.LGBMClassifier else numbers
+        model.fit(x, target)
+        onx = convert_sklearn(model, initial_types=[('X', FloatTensorType([None, x.shape[1]]))], target_opset={'': 18, 'ai.onnx.ml': 3},
+                              options={id(model[-1]): {'zipmap': False}} if is_classifier else None)
+        write('pipeline_' + kind.__name__.lower(), onx, {'X': np.ascontiguousarray(x[:ROWS * 4:4])},
+              classes=model.classes_ if is_classifier else None)
 
 
 # ---- graphs in the manner of PyTorch and Keras ----

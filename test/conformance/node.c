@@ -23,6 +23,7 @@
  *	as "# " lines.  In the end the totals are held against floor.txt.
  *
  *	node [-v] [-c CASE] [FOLDER…]		default: $INFER_PARTS/{onnx-1.20.1/…,generated,exports}
+ *											and test/fixtures/exported
  */
 #include <dirent.h>
 #include <signal.h>
@@ -444,6 +445,8 @@ main(int argc, char **argv)
 		snprintf(folder, sizeof(folder), "%s/%s", parts ? parts : ".parts", suites[i]);
 		suite_report(folder);
 	}
+	if (optind == argc)
+		suite_report("test/fixtures/exported");
 	device->ops->queue_free(queue);
 	device->ops->close(device);
 	return tap_done();

@@ -252,6 +252,11 @@ test_tables(void)
 		   f.model->signature.classes_count == 2 && strcmp(f.model->signature.classes[1], "leaves") == 0,
 		   "labels picked from an inner model's scores name those");
 	fixture_close(&f);
+
+	fixture_open(&f, "times_one.onnx", NULL);
+	tap_ok(f.model->signature.outputs[1].role == INFER_ROLE_SCORES && f.model->signature.classes_count == 2,
+		   "scores times one are the scores");
+	fixture_close(&f);
 }
 
 /* Strings that are long only together are nobody's error: the batch is to be run in parts. */

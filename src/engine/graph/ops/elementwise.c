@@ -47,6 +47,35 @@ legacy_operand(struct graph *graph, const struct onnx_node *node, int32_t a, int
 	return graph_view(graph, b, (int) (x->rank - axis), dims);
 }
 
+/*
+ * Whether x times y is x, and no other shape: y is a constant of ones.  Exporters end probabilities
+ * so, which would then be of no known classes.
+ */
+static bool
+is_times_one(struct graph *graph, int32_t x, int32_t y)
+{
+	const struct graph_value *value = graph_value(graph, x);
+	const struct graph_value *ones = graph_value(graph, y);
+	const void *data;
+
+	if (ones->type != value->type || (ones->type != DEVICE_F32 && ones->type != DEVICE_F64) ||
+		ones->rank > value->rank || ones->elements != 1 || !graph_is_constant(graph, y))
+		return false;
+	data = graph_data(graph, y);
+	return data != NULL && (ones->type == DEVICE_F32 ? *(const float *) data == 1 : *(const double *) data == 1);
+}
+
+static bool
+lower_mul(struct graph *graph, const struct onnx_node *node)
+{
+	int32_t		a = graph_input(graph, node, 0);
+	int32_t		b = legacy_operand(graph, node, a, graph_input(graph, node, 1));
+
+	if (a >= 0 && b >= 0 && is_times_one(graph, a, b))
+		return graph_output(graph, node, 0, a);
+	return graph_output(graph, node, 0, graph_binary(graph, BINARY_MUL, a, b));
+}
+
 static bool
 lower_binary(struct graph *graph, const struct onnx_node *node, uint16_t fn)
 {
@@ -65,7 +94,6 @@ name(struct graph *graph, const struct onnx_node *node) \
 
 BINARY_OPERATOR(lower_add, BINARY_ADD)
 BINARY_OPERATOR(lower_sub, BINARY_SUB)
-BINARY_OPERATOR(lower_mul, BINARY_MUL)
 BINARY_OPERATOR(lower_div, BINARY_DIV)
 BINARY_OPERATOR(lower_equal, BINARY_EQUAL)
 BINARY_OPERATOR(lower_less, BINARY_LESS)
