@@ -294,12 +294,12 @@ test_killed_client(const uint8_t *slow)
 	for (int i = 0; i < RAW_TIMEOUT / 10; i++)
 	{
 		raw_stats(&c, slow, &after, &model);
-		if (after.regions_bytes == before.regions_bytes && after.connections == before.connections &&
+		if (after.regions_bytes <= before.regions_bytes && after.connections <= before.connections &&
 			engine_descriptors(&engine) <= descriptors)
 			break;
 		usleep(10000);
 	}
-	tap_ok(after.regions_bytes == before.regions_bytes && after.connections == before.connections &&
+	tap_ok(after.regions_bytes <= before.regions_bytes && after.connections <= before.connections &&	/* those of earlier tests may go, too */
 		   engine_descriptors(&engine) <= descriptors,
 		   "kill -9 of a client frees its regions and descriptors, in flight or not");
 	close(ready[0]);
