@@ -385,7 +385,8 @@ trees_know_missing(const struct onnx_model *model, const struct onnx_node *node)
 	if (strcmp(model->producer, "skl2onnx") != 0)
 		return true;
 	for (uint32_t a = 0; a < node->attributes_count; a++)
-		if (strcmp(node->attributes[a].name, "nodes_missing_value_tracks_true") == 0)
+		if (node->attributes[a].type == ONNX_ATTRIBUTE_INTS &&
+			strcmp(node->attributes[a].name, "nodes_missing_value_tracks_true") == 0)
 			for (uint32_t i = 0; i < node->attributes[a].count; i++)
 				if (node->attributes[a].ints[i] != 0)
 					return true;
