@@ -124,4 +124,14 @@ is($server->safe_psql("SELECT infer.predict('m', 1)"), '4', 'a small one is not'
 reload('payload_limit', '1GB', 1024 * 1024);
 is($server->psql_sqlstate("SELECT infer.outputs('large1', $input)"), '', 'and then it is not, either');
 
+# ---- of the session: spin_time ----
+
+# Whether a processor is free to watch on is not ours to say; that nobody watches without time is.
+my $spinner = $server->background_psql();
+sub sleeps { return InferServer::_slurp('/proc/' . $spinner->backend_pid . '/status') =~ /^voluntary_ctxt_switches:\s+(\d+)/m ? $1 : die; }
+$spinner->query("SET infer.spin_time = 0; SELECT infer.predict('m', 1)");
+my $sleeps = sleeps();
+$spinner->query("DO \$\$ BEGIN FOR i IN 1 .. 1000 LOOP PERFORM infer.predict('m', i); END LOOP; END \$\$");
+cmp_ok(sleeps() - $sleeps, '>', 500, 'infer.spin_time 0: a call sleeps at once');
+
 done_testing();
