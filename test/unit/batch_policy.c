@@ -1,7 +1,7 @@
 /*
  * batch_policy.c
  *	  The policy of scheduler/batch.c on a virtual clock: the table of batch_cases.h, step by
- *	  step.  batch_stress.c has what no table can.
+ *	  step.  batch_stress.c and batch_shares.c have what no table can.
  */
 #include <stdlib.h>
 #include <string.h>
