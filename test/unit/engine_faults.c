@@ -275,7 +275,7 @@ test_killed_client(const uint8_t *slow)
 		float		sleeps = TOY_SLEEP + 200;
 
 		raw_connect(&mine, engine.socket);
-		for (uint32_t slot = 0; slot < INFER_REGIONS_MAX; slot++)
+		for (uint32_t slot = 0; slot < 8; slot++)	/* in one batch they take 1.6 s */
 		{
 			raw_region(&mine, slot, 1 << 20);
 			raw_fill(&mine.regions[slot], slow, &sleeps, 1);
