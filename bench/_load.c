@@ -19,7 +19,8 @@
 
 #include "../test/raw_client.h"
 
-#define CLIENTS		32				/* connections; each has INFER_REGIONS_MAX calls in flight at most */
+#define CLIENTS		32				/* connections; each has SLOTS calls in flight at most */
+#define SLOTS		8
 #define ROLE_BULK	1
 #define ROLE_CALLS	2
 
@@ -145,7 +146,7 @@ run_bulk(const struct load *load, uint32_t rows, uint32_t flight)
 struct calls
 {
 	struct raw_client clients[CLIENTS];
-	struct call calls[CLIENTS * INFER_REGIONS_MAX];
+	struct call calls[CLIENTS * SLOTS];
 	struct pollfd ready[CLIENTS];
 	struct call *free;
 };
@@ -169,7 +170,7 @@ open_calls(const struct load *load, struct calls *all)
 		raw_connect(&all->clients[i], load->socket);
 		all->ready[i] = (struct pollfd) {.fd = all->clients[i].fd, .events = POLLIN};
 	}
-	for (int i = 0; i < CLIENTS * INFER_REGIONS_MAX; i++)
+	for (int i = 0; i < CLIENTS * SLOTS; i++)
 	{
 		struct call *call = &all->calls[i];
 
@@ -178,7 +179,7 @@ open_calls(const struct load *load, struct calls *all)
 		fill(load, call->region, 1, INFER_CLASS_INTERACTIVE, ROLE_CALLS);
 		call->region->map->client_asleep = 1;
 	}
-	for (int i = CLIENTS * INFER_REGIONS_MAX; i-- > 0;)
+	for (int i = CLIENTS * SLOTS; i-- > 0;)
 	{
 		all->calls[i].next = all->free;
 		all->free = &all->calls[i];
@@ -192,7 +193,7 @@ collect(struct calls *all)
 	uint64_t	now = clock_nsec();
 	uint32_t	in_flight = 0;
 
-	for (int i = 0; i < CLIENTS * INFER_REGIONS_MAX; i++)
+	for (int i = 0; i < CLIENTS * SLOTS; i++)
 	{
 		struct call *call = &all->calls[i];
 
