@@ -109,6 +109,16 @@ struct ring							/* RESULT or CANCELLED, to be sent without the lock */
 	uint32_t	generation;
 };
 
+#define OUTBOX_RINGS	(2 * BATCH_SLICES_MAX)
+
+struct outbox						/* outbox.h; lock held */
+{
+	int			event_fd;			/* readable while the loop is to look */
+	bool		woken;				/* it has been told, or is about to be */
+	uint32_t	count;
+	struct ring rings[OUTBOX_RINGS];
+};
+
 struct asker
 {
 	struct asker *next;
@@ -234,6 +244,7 @@ struct engine
 	struct turn turns[BATCH_DEPTH];	/* of whoever set running: a batch, and those that interrupt it */
 	uint64_t	busy_nsec;			/* since the last reset, without the segment that runs */
 	uint64_t	batch_began;		/* nsec, of the segment that runs; not before the last reset */
+	struct outbox outbox;
 	uint32_t	batches_refused;	/* atomic: of which the device took nothing, since it last did */
 	uint64_t	batch_ends;			/* predicted, nsec */
 

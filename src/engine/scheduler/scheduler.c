@@ -16,6 +16,7 @@
 #include "../process/process.h"
 #include "../registry.h"
 #include "../server/region.h"
+#include "outbox.h"
 #include "predict.h"
 #include "turn.h"
 
@@ -182,7 +183,15 @@ scheduler_main(void *arg)
 			engine->running = true;
 			turn_run(engine, &runner, 0, now);
 		}
-		if (runner.rings_count > 0)
+		if (runner.rings_count > 0 && outbox_put(engine, &runner))
+			continue;			/* the loop is woken when the next batch has begun, */
+		if (outbox_is_new(engine))
+		{
+			pthread_mutex_unlock(&engine->lock);
+			outbox_wake(engine);	/* or here, if there is none */
+			pthread_mutex_lock(&engine->lock);
+		}
+		else if (runner.rings_count > 0)
 		{
 			pthread_mutex_unlock(&engine->lock);
 			runner_send(engine, &runner);

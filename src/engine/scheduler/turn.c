@@ -20,6 +20,7 @@
 #include "../process/process.h"
 #include "../registry.h"
 #include "../server/region.h"
+#include "outbox.h"
 #include "predict.h"
 #include "run.h"
 
@@ -127,6 +128,7 @@ between(struct model_yield *yield)
 	struct engine *engine = turn->engine;
 	uint64_t	now;
 	uint64_t	left;
+	bool		answers;
 	bool		wanted;
 
 	__atomic_fetch_add(&engine->page->device_beat, 1, __ATOMIC_RELAXED);
@@ -141,7 +143,7 @@ between(struct model_yield *yield)
 		runner_expire(engine, turn->runner, now);
 		wanted = batch_wanted(&turn->batch, now);
 		passed = wanted && let_one_pass(turn, now);	/* what nobody wants need not wait for its turn */
-		if (turn->runner->rings_count > 0)
+		if (turn->runner->rings_count > 0 && !outbox_put(engine, turn->runner))
 		{
 			pthread_mutex_unlock(&engine->lock);
 			runner_send(engine, turn->runner);
@@ -155,7 +157,10 @@ between(struct model_yield *yield)
 	engine->batch_ends = now + left;
 	turn->began = now;
 	counters_segment_begins(engine, now);
+	answers = outbox_is_new(engine);
 	pthread_mutex_unlock(&engine->lock);
+	if (answers)
+		outbox_wake(engine);
 	return wanted;
 }
 
@@ -243,6 +248,7 @@ turn_run(struct engine *engine, struct runner *runner, uint32_t depth, uint64_t 
 	struct model *model = entry_of(turn->batch.model)->model;
 	struct model_yield *outer = model->yield;
 	enum run_result result;
+	bool		answers;
 
 	turn->engine = engine;
 	turn->runner = runner;
@@ -250,7 +256,10 @@ turn_run(struct engine *engine, struct runner *runner, uint32_t depth, uint64_t 
 	turn->yield.segments_long = 0;
 	if (!runner->inline_)
 		prepare_yield(turn);
+	answers = !runner->inline_ && outbox_is_new(engine);
 	pthread_mutex_unlock(&engine->lock);
+	if (answers)
+		outbox_wake(engine);
 	model->yield = runner->inline_ ? NULL : &turn->yield;
 	result = run_slices(turn);
 	model->yield = outer;

@@ -28,6 +28,7 @@
 #include "../load.h"
 #include "../process/log.h"
 #include "../process/process.h"
+#include "../scheduler/outbox.h"
 #include "connection.h"
 #include "region.h"
 #include "spin.h"
@@ -76,7 +77,8 @@ watch(struct server *server, int fd, struct status *status)
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
 
 	/* what is no connection is told apart by the address of where its descriptor is kept */
-	event.data.ptr = fd == server->listen_fd ? (void *) &server->listen_fd : (void *) &server->control_fd;
+	event.data.ptr = fd == server->listen_fd ? (void *) &server->listen_fd :
+		fd == server->control_fd ? (void *) &server->control_fd : (void *) &server->engine->outbox;
 	if (epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
 		return status_set(status, INFER_ERROR_INTERNAL, "could not watch a descriptor: %s", strerror(errno));
 	return true;
@@ -87,6 +89,7 @@ server_open(struct server *server, struct engine *engine, const char *socket_pat
 			struct status *status)
 {
 	uint32_t	descriptors = process_descriptors_max();
+	int			outbox;
 
 	server->engine = engine;
 	server->control_fd = control_fd;
@@ -98,6 +101,9 @@ server_open(struct server *server, struct engine *engine, const char *socket_pat
 		return status_set(status, INFER_ERROR_INTERNAL, "could not create an epoll instance: %s", strerror(errno));
 	server->listen_fd = listen_on(socket_path, status);
 	if (server->listen_fd < 0 || !watch(server, server->listen_fd, status))
+		return false;
+	outbox = outbox_open(engine, status);
+	if (outbox < 0 || !watch(server, outbox, status))
 		return false;
 	if (control_fd >= 0)
 	{
@@ -302,6 +308,8 @@ handle_event(struct server *server, const struct epoll_event *event)
 		accept_all(server);
 	else if (event->data.ptr == &server->control_fd)
 		control_readable(server);
+	else if (event->data.ptr == &server->engine->outbox)
+		outbox_send(server->engine, &server->runner);
 	else if (!connection->closed)
 	{
 		if ((event->events & EPOLLOUT) != 0)
