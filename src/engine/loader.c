@@ -344,7 +344,10 @@ do_job(struct engine *engine, const struct load_job *job, struct loaded *loaded)
 		return;
 	open_model(engine, job, loaded);
 	if (loaded->model != NULL)
+	{
+		files_rest(&loaded->files);
 		keep_budget(engine, job, loaded);
+	}
 	loaded->nsec = process_clock() - began;
 }
 

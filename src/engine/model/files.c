@@ -23,6 +23,8 @@
 #include "../status.h"
 #include "packed.h"
 
+#define REST_BYTES	(1u << 20)		/* of a file: less is not worth a system call and faults */
+
 static const uint8_t empty_file[1];
 
 static bool
@@ -69,6 +71,14 @@ files_add(struct model_files *files, const char *name, int fd, struct status *st
 		.name = copy, .data = data, .size = (uint64_t) st.st_size
 	};
 	return true;
+}
+
+void
+files_rest(const struct model_files *files)
+{
+	for (uint32_t i = 0; i < files->count; i++)
+		if (files->files[i].size >= REST_BYTES)
+			madvise((void *) files->files[i].data, files->files[i].size, MADV_DONTNEED);
 }
 
 void

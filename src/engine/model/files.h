@@ -36,6 +36,12 @@ extern enum files_result files_open_descriptors(uint32_t count, const char *cons
 /* As protocol.h defines it.  Reads every byte: not for the event loop. */
 extern void files_digest(const struct model_files *files, uint8_t digest[INFER_KEY_BYTES]);
 
+/*
+ * What was read once, for the digest or to be packed, need not stay resident beside what was
+ * made of it; a page that is read again comes from the page cache.
+ */
+extern void files_rest(const struct model_files *files);
+
 extern void files_close(struct model_files *files);
 
 #endif							/* ENGINE_MODEL_FILES_H */
