@@ -89,8 +89,9 @@ extern void infer_site_counters(const InferSite *site, InferSiteCounters *counte
 
 /*
  * How many rows a request of this site should have, at most rows_max: infer.batch_rows; fewer if
- * they are known to take the device longer than infer.slice, so that an early stop wastes little;
- * or to take more memory than a request should.  Changes as requests are timed.
+ * they are known to take the device longer than infer.slice, so that an early stop wastes little,
+ * and no request comes near infer.timeout; or more memory than a request should.  Changes as
+ * requests are timed.
  */
 extern int	infer_site_batch_rows(const InferSite *site, int rows_max);
 

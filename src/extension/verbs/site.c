@@ -20,6 +20,9 @@
 #include "many.h"
 
 #define ROWS_BYTES_MAX	(8u << 20)	/* of one request, if more than one row */
+#define BYTE_NSEC		1			/* of weights, for a row of a model never timed: each is used 100 times */
+#define UNTIMED_NSEC	UINT64CONST(10000000000)	/* that a request may take by that guess */
+#define CERTAIN_NSEC	100000000	/* a request that took so long is believed at once */
 #define SLICE_CPU		10000		/* usec; infer.slice = 0, as in the engine */
 #define SLICE_CUDA		2000
 
@@ -238,10 +241,25 @@ slice(const InferSite *site)
 	return strncmp(site->counters.device, "cuda", 4) == 0 ? SLICE_CUDA : SLICE_CPU;
 }
 
+/*
+ * infer.timeout is a request's, so one of many slow rows could miss it where each row would not: a
+ * large model's first requests are short.
+ */
+static uint64
+rows_by_time(const InferSite *site, const InferModel *model)
+{
+	if (site->row_nsec > 0)
+		return slice(site) * 1000 / site->row_nsec;
+	return UNTIMED_NSEC / (model->signature.bytes * BYTE_NSEC + 1);
+}
+
 uint32
 site_rows_room(const InferSite *site, const SiteAsked *asked, uint32 rows)
 {
-	return Max(Min(rows, bytes_max() / Max(infer_client_rows_bytes(asked->asked->model, 1), 1)), 1);
+	const InferModel *model = asked->asked->model;
+	uint64		room = Min(rows_by_time(site, model), bytes_max() / (infer_client_rows_bytes(model, 1) + 1));
+
+	return Max(Min(rows, room), 1);
 }
 
 bool
@@ -253,13 +271,10 @@ site_is_full(uint64 bytes)
 int
 infer_site_batch_rows(const InferSite *site, int rows_max)
 {
-	uint64		rows = Min(rows_max, infer_batch_rows);
+	int			rows = Min(Min(rows_max, infer_batch_rows), INFER_ROWS_MAX);
 
-	rows = Min(rows, INFER_ROWS_MAX);
-	if (site->row_nsec > 0)
-		rows = Min(rows, slice(site) * 1000 / site->row_nsec);
 	if (site->asked_count > 0)
-		rows = site_rows_room(site, site->asked[by_use(site, true)], Max(rows, 1));
+		rows = site_rows_room(site, site->asked[by_use(site, true)], rows);
 	return Max(rows, 1);
 }
 
@@ -270,18 +285,17 @@ infer_site_batch_rows(const InferSite *site, int rows_max)
 void
 site_learn(InferSite *site, uint32 rows, uint64 queue_nsec, uint64 device_nsec)
 {
-	uint64		best;
+	uint64		best = device_nsec / rows + 1;
 
 	site->counters.queue_nsec += queue_nsec;
 	site->counters.device_nsec += device_nsec;
 	if (*infer_client_device() != '\0')
 		strlcpy(site->counters.device, infer_client_device(), sizeof(site->counters.device));
-	site->nsec[site->nsec_count++ % SITE_TIMES] = device_nsec / rows + 1;
-	if (site->nsec_count < SITE_TIMES)
+	site->nsec[site->nsec_count++ % SITE_TIMES] = best;
+	if (site->nsec_count < SITE_TIMES && device_nsec < CERTAIN_NSEC)
 		return;
-	best = site->nsec[0];
-	for (int i = 1; i < SITE_TIMES; i++)
-		best = Min(best, site->nsec[i]);
+	for (int k = 0; k < Min(site->nsec_count, SITE_TIMES); k++)
+		best = Min(best, site->nsec[k]);
 	site->row_nsec = best;
 	if (site->memo != NULL)
 		memo_learn(site->memo, best);
