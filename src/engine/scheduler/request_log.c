@@ -10,6 +10,7 @@
 
 #include "../engine.h"
 #include "../process/log.h"
+#include "../process/process.h"
 #include "../server/connection.h"
 
 #define FLUSH_NOTES		32			/* copied at a time */
@@ -44,7 +45,7 @@ request_log_note(struct request_log *log, const struct request *request, uint32_
 
 	if (!take_line(log, now))
 	{
-		log->dropped++;
+		__atomic_store_n(&log->dropped, log->dropped + 1, __ATOMIC_RELAXED);
 		return;
 	}
 	note = &log->notes[(log->first + log->count) % REQUEST_LOG_NOTES];
@@ -87,13 +88,35 @@ write_note(const struct request_note *n)
 			  infer_error_name(n->error));
 }
 
+/* How many were left out, when it is time to say so: also after the last call. */
+static void
+say_dropped(struct engine *engine)
+{
+	struct request_log *log = &engine->request_log;
+	uint64_t	now;
+	uint32_t	dropped = 0;
+
+	if (__atomic_load_n(&log->dropped, __ATOMIC_RELAXED) == 0)
+		return;
+	now = process_clock();
+	pthread_mutex_lock(&engine->lock);
+	if (now - log->said_at >= REQUEST_LOG_SAID)
+	{
+		dropped = log->dropped;
+		log->said_at = now;
+		__atomic_store_n(&log->dropped, 0, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&engine->lock);
+	if (dropped > 0)
+		log_write(LOG_WARNING, "%u requests were not logged: more than %u ended in a second", dropped, REQUEST_LOG_RATE);
+}
+
 void
 request_log_flush(struct engine *engine)
 {
 	struct request_log *log = &engine->request_log;
 	struct request_note notes[FLUSH_NOTES];
 	uint32_t	count;
-	uint32_t	dropped;
 
 	while (__atomic_load_n(&log->count, __ATOMIC_RELAXED) > 0)
 	{
@@ -102,12 +125,9 @@ request_log_flush(struct engine *engine)
 			notes[count] = log->notes[(log->first + count) % REQUEST_LOG_NOTES];
 		log->first = (log->first + count) % REQUEST_LOG_NOTES;
 		__atomic_store_n(&log->count, log->count - count, __ATOMIC_RELAXED);
-		dropped = log->dropped;
-		log->dropped = 0;
 		pthread_mutex_unlock(&engine->lock);
-		if (dropped > 0)
-			log_write(LOG_WARNING, "%u requests were not logged: more than %u ended in a second", dropped, REQUEST_LOG_RATE);
 		for (uint32_t i = 0; i < count; i++)
 			write_note(&notes[i]);
 	}
+	say_dropped(engine);
 }

@@ -6,7 +6,7 @@
  *
  * Calls end with the engine's lock held, and nobody writes to a pipe then: a note is taken,
  * and written when the lock is free.  Both the notes and the lines of a second are bounded;
- * what is over the bounds is counted, and the count is logged.
+ * what is over the bounds is counted, and the count is logged, once a second.
  */
 #ifndef ENGINE_SCHEDULER_REQUEST_LOG_H
 #define ENGINE_SCHEDULER_REQUEST_LOG_H
@@ -19,6 +19,7 @@ struct request;
 
 #define REQUEST_LOG_NOTES	256		/* that wait to be written; a pipe takes that many lines at once */
 #define REQUEST_LOG_RATE	1000	/* lines a second, in the long run */
+#define REQUEST_LOG_SAID	UINT64_C(1000000000)	/* nsec from one line that says how many there are not to the next */
 
 struct request_note
 {
@@ -48,7 +49,8 @@ struct request_log					/* zeroed: empty; guarded by the engine's lock */
 	struct request_note notes[REQUEST_LOG_NOTES];
 	uint32_t	first;
 	uint32_t	count;				/* atomic: written with the lock held */
-	uint32_t	dropped;
+	uint32_t	dropped;			/* atomic, as count: since said_at */
+	uint64_t	said_at;			/* nsec */
 	uint64_t	lines;				/* that may be written now */
 	uint64_t	filled_at;			/* nsec: when lines was brought up to date */
 };
