@@ -187,6 +187,25 @@ test_row_errors(void)
 }
 
 static void
+test_constant_texts(void)
+{
+	struct fixture f;
+	int64_t    *x;
+	bool		right = true;
+
+	fixture_open(&f, "constant_texts.onnx", NULL);
+	fixture_rows(&f, 200);
+	x = fixture_input(&f, 0);
+	for (int i = 0; i < 200; i++)
+		x[i] = i * 100 + 7;
+	tap_ok(fixture_run(&f), "many texts that are made of constants are there when the model runs");
+	for (int i = 0; i < 200; i++)
+		right = right && atoi(fixture_output_text(&f, 0, i)) == i * 100 + 7;
+	tap_ok(right, "each of them whole");
+	fixture_close(&f);
+}
+
+static void
 test_tables(void)
 {
 	struct fixture f;
@@ -525,6 +544,7 @@ main(void)
 	test_slices();
 	test_row_errors();
 	test_tables();
+	test_constant_texts();
 	test_long_strings();
 	test_signatures();
 	test_fusion();

@@ -17,6 +17,8 @@
 #define FOLD_WORK_MOVE	8						/* of an element that is read or written */
 #define FOLD_WORK_COUPLE	300					/* of a pair of classes, in all rounds */
 
+static const uint32_t fold_items[DEVICE_LEADS] = {[DEVICE_LEAD_NONE] = 1, [DEVICE_LEAD_ROWS] = 1};
+
 /*
  * Counts an op's work against the bound, so that a small file cannot keep the loader busy
  * for hours.
@@ -69,7 +71,7 @@ fold_tensor(struct device_tensor *tensor, uint8_t type, int rank, const int64_t 
 	tensor->binding = -1;
 }
 
-/* The texts' bytes go into the pool: those that a cast made end with its run. */
+/* The texts' bytes go into the pool: those that a cast made end with the arena of its run. */
 static bool
 fold_texts_keep(struct graph *graph, struct device_text *texts, int64_t count)
 {
@@ -90,35 +92,45 @@ watched(struct device *device, uint32_t busy)
 		infer_store_release32(device->load_busy, busy);
 }
 
+/* Runs once; an error of its row is the graph's. */
 static bool
-fold_run(struct graph *graph, struct device_program *program, void *result)
+fold_enqueue(struct graph *graph, struct device_program *program, void *result, void *arena)
 {
 	const struct device_ops *ops = graph->device->ops;
 	uint32_t	row_error[1] = {0};
 	const char *row_message[1] = {NULL};
-	uint32_t	items[DEVICE_LEADS] = {[DEVICE_LEAD_NONE] = 1, [DEVICE_LEAD_ROWS] = 1};
 	struct device_batch batch = {.row_error = row_error, .row_message = row_message};
 	void	   *bindings[1] = {result};
-	void	   *arena = graph_block(graph->memory, ops->arena_bytes(program, items));
 	enum device_state state = DEVICE_PENDING;
 	uint64_t	ticket;
 
-	if (arena == NULL)
-		return false;
-	memcpy(batch.items, items, sizeof(items));
+	memcpy(batch.items, fold_items, sizeof(fold_items));
 	watched(graph->device, 1);
 	ticket = ops->enqueue(graph->queue, program, 0, UINT32_MAX, &batch, bindings, arena, graph->status);
 	if (ticket != 0)
 		while (state == DEVICE_PENDING)
 			state = ops->wait(graph->queue, ticket, FOLD_WAIT_USEC, graph->status);
 	watched(graph->device, 0);
-	graph_block_free(graph->memory, arena);
 	if (ticket == 0 || state != DEVICE_DONE)
 		return status_set(graph->status, INFER_ERROR_DEVICE, "the device failed on a constant of the graph");
 	if (row_error[0] != 0)
 		return graph_malformed(graph, graph->node, "cannot be computed on its constants: %s",
 							   row_message[0] == NULL ? "no reason given" : row_message[0]);
 	return true;
+}
+
+/* texts: how many the result consists of, whose bytes may lie in the arena. */
+static bool
+fold_run(struct graph *graph, struct device_program *program, void *result, int64_t texts)
+{
+	void	   *arena = graph_block(graph->memory, graph->device->ops->arena_bytes(program, fold_items));
+	bool		done;
+
+	if (arena == NULL)
+		return false;
+	done = fold_enqueue(graph, program, result, arena) && fold_texts_keep(graph, result, texts);
+	graph_block_free(graph->memory, arena);
+	return done;
 }
 
 /* The op's inputs as constants, each in the tensor of its own number. */
@@ -185,11 +197,11 @@ graph_fold(struct graph *graph, const struct device_op *op, uint8_t type, int ra
 		goto done;
 	}
 	program = ops->compile(graph->device, &one, graph->status);
-	if (program == NULL || !fold_run(graph, program, result))
+	if (program == NULL ||
+		!fold_run(graph, program, result, type == DEVICE_STRING ? graph_value(graph, value)->elements : 0))
 		goto done;
 	graph->folded++;
-	done = type != DEVICE_STRING ||
-		fold_texts_keep(graph, result, graph_value(graph, value)->elements);
+	done = true;
 
 done:
 	if (program != NULL)
