@@ -82,8 +82,24 @@ is($server->psql_sqlstate("SET statement_timeout = '300ms'; SELECT infer.predict
 close $lock;
 is($server->safe_psql("SELECT infer.predict('m', 1)"), '4', 'and the next call is the writer');
 
-# An engine that has stopped holds nobody for ever, and no lock.
+# Files that vanish between their writer and the engine are written once more.
+system 'rm', '-rf', "$cache/$digest";
+new_engine();
 my $engine = $server->engine_pid;
+open $lock, '+<', "$cache.lock" or die "$cache.lock: $!";
+flock $lock, LOCK_EX or die;
+my $writer = $server->background_psql();
+$writer->send("SELECT infer.predict('m', 1)");
+$server->poll_query_until("SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+	WHERE l.relation = 'infer.model_file'::regclass AND a.pid <> pg_backend_pid()", '1');	# asked to write, and waits for the lock
+kill 'STOP', $engine;
+close $lock;
+ok(InferServer::wait_until(sub { -e "$cache/$digest" }), 'the files are there');
+system 'rm', '-rf', "$cache/$digest";
+kill 'CONT', $engine;
+is($writer->wait, '4', 'and may vanish before the engine has seen them');
+
+# An engine that has stopped holds nobody for ever, and no lock.
 kill 'STOP', $engine;
 for my $call ("create_model('stuck', data => $three)", "load_model('m')", "unload_model('m')")
 {

@@ -231,6 +231,13 @@ ask_load(const InferModel *model, uint32 flags, uint64 *deadline,
 			return read_signature(&answer, signature, context, err);
 
 		answer_error(&answer, err);
+		if (err->error == INFER_ERROR_INTERNAL && (flags & INFER_LOAD_WROTE) != 0 && writes < LOAD_WRITES_MAX)
+		{
+			/* the files have gone again, or whatever it was: ask like anybody, and hear which */
+			flags &= ~INFER_LOAD_WROTE;
+			err->error = INFER_OK;
+			continue;
+		}
 		if (err->error != INFER_ERROR_NEED_FILES || model->reference != NULL || writes++ >= LOAD_WRITES_MAX)
 			return false;
 		begun = clock_nsec();
