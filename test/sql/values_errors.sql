@@ -9,6 +9,10 @@
 \pset tuples_only on
 \set ECHO all
 
+-- names for inputs that have their own
+\set content `base64 -w0 :srcdir/fixtures/values/echo_types.onnx`
+SELECT pg_temp.fails($$SELECT infer.create_model('named', data => decode('$$ || :'content' || $$', 'base64'), options => '{"features": ["a"]}')$$);
+
 -- out of range
 SELECT pg_temp.fails($$SELECT infer('echo_float', 1e39)$$);
 SELECT pg_temp.fails($$SELECT infer('echo_float', 1e39::float8)$$);

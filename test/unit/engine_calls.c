@@ -406,7 +406,9 @@ test_admission(void)
 		usleep(1000);
 	good = good && raw_call(&c[2], &c[2].regions[0], key, &one, 1) && c[2].regions[0].map->reply.error == INFER_ERROR_BUSY &&
 		infer_load_acquire64(&c[0].regions[0].map->done_seq) == 0;
-	tap_ok(good && strstr(raw_reply_error(&c[2].regions[0]).detail, "queue_limit") != NULL,
+	tap_ok(good && strcmp(raw_reply_error(&c[2].regions[0]).message, "the inference engine's queue is full") == 0 &&
+		   strstr(raw_reply_error(&c[2].regions[0]).detail, "queue_limit") != NULL &&
+		   strstr(raw_reply_error(&c[2].regions[0]).hint, "infer.request_class") != NULL,
 		   "an interactive call over the queue limit is refused at once");
 	raw_fill(&c[3].regions[0], key, &one, 1);
 	c[3].regions[0].map->request.class_ = INFER_CLASS_STATEMENT;

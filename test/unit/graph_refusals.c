@@ -220,7 +220,9 @@ test_hostile(void)
 	static const uint8_t zeros[64];
 	size_t		start;
 
-	test_made("IR version 0", "an empty file is refused");
+	test_made("it is empty", "an empty file is refused");
+	put_number(2, 8);
+	test_made("no IR version", "so is one that does not say which version it has");
 
 	put_number(1, 8);
 	put_varint(7 << 3 | 2);

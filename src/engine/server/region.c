@@ -58,7 +58,7 @@ check_payload_limit(struct engine *engine, uint64_t size, struct status *status)
 
 	if (used + size <= limit)
 		return true;
-	status_set(status, INFER_ERROR_BUSY, "payload limit reached");
+	status_set(status, INFER_ERROR_BUSY, "the inference engine's payload memory is full");
 	status_detail(status, "All clients together hold %llu bytes, this one wants %llu more, infer.payload_limit allows %llu.",
 				  (unsigned long long) used, (unsigned long long) size, (unsigned long long) limit);
 	status_hint(status, "Try again later, send fewer rows at once, or raise infer.payload_limit.");
@@ -286,10 +286,10 @@ admit(struct engine *engine, struct request *request, const uint8_t *key, uint64
 		return false;
 	if (!batch_push(&engine->policy, &entry->queue, &request->batch, now))
 	{
-		status_set(status, INFER_ERROR_BUSY, "queue limit reached");
+		status_set(status, INFER_ERROR_BUSY, "the inference engine's queue is full");
 		status_detail(status, "%u calls wait or run, infer.queue_limit allows %u.",
 					  engine->policy.requests_class[INFER_CLASS_INTERACTIVE], engine->policy.requests_max);
-		status_hint(status, "Try again later, or raise infer.queue_limit.");
+		status_hint(status, "Try again later, raise infer.queue_limit, or wait with infer.request_class = 'statement'.");
 		return false;
 	}
 	return true;

@@ -194,7 +194,7 @@ infer_options_check(const InferOptions *options, const struct infer_signature *s
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("option \"features\" is for models with one input, but this one has %u",
 							signature->inputs_count),
-					 errhint("Its inputs have names of their own: see infer.model_versions.")));
+					 errhint("Leave the option out: columns and keys find the inputs by their own names. infer-engine check lists them.")));
 		check_count("features", count, tensor_width(&signature->inputs[0]));
 	}
 	infer_jsonb_strings(options->jsonb, "classes", &count);

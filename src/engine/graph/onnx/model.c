@@ -211,8 +211,10 @@ model_parse(struct onnx_reader *r, struct protobuf_span span, struct protobuf_sp
 	}
 	if (reader.failed != NULL)
 		return onnx_malformed(r, "the model", reader.failed);
+	if (ir == 0)
+		return onnx_malformed(r, "the model", span.size == 0 ? "it is empty" : "it has no IR version");
 	if (ir < ONNX_IR_FIRST || ir > ONNX_IR_LAST)
-		return status_set(r->status, ir == 0 ? INFER_ERROR_MODEL : INFER_ERROR_UNSUPPORTED,
+		return status_set(r->status, INFER_ERROR_UNSUPPORTED,
 						  "the ONNX file has IR version %llu; supported are %d to %d",
 						  (unsigned long long) ir, ONNX_IR_FIRST, ONNX_IR_LAST);
 	model->ir_version = (uint32_t) ir;
@@ -324,6 +326,20 @@ node_versions(struct onnx_reader *r)
 	return true;
 }
 
+static bool
+file_parse(struct onnx_reader *r)
+{
+	struct protobuf_span whole = {r->file->data, r->file->size};
+	struct protobuf_span graph = {0};
+
+	if (!model_parse(r, whole, &graph))
+		return false;
+	if (graph.data == NULL)
+		return onnx_malformed(r, "the model", "it has no graph");
+	return graph_parse(r, graph) && onnx_names_resolve(r) && check_definitions(r) && check_counts(r) &&
+		node_versions(r);
+}
+
 bool
 onnx_read(const struct model_files *files, const struct model_file *file,
 		  struct graph_memory *memory, struct onnx_model *model, struct status *status)
@@ -331,17 +347,14 @@ onnx_read(const struct model_files *files, const struct model_file *file,
 	struct onnx_reader reader = {
 		.files = files, .file = file, .memory = memory, .model = model, .status = status
 	};
-	struct protobuf_span whole = {file->data, file->size};
-	struct protobuf_span graph = {0};
 
 	memset(model, 0, sizeof(*model));
 	model->producer = "";
-	if (!model_parse(&reader, whole, &graph))
-		return false;
-	if (graph.data == NULL)
-		return onnx_malformed(&reader, "the model", "it has no graph");
-	return graph_parse(&reader, graph) && onnx_names_resolve(&reader) && check_definitions(&reader) &&
-		check_counts(&reader) && node_versions(&reader);
+	if (file_parse(&reader))
+		return true;
+	if (status->error == INFER_ERROR_MODEL)
+		status_hint(status, "Give a complete file in ONNX format, or export the model again.");
+	return false;
 }
 
 bool
