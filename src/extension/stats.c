@@ -14,6 +14,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "catalog/pg_authid.h"
 #include "commands/dbcommands.h"
 #include "foreign/foreign.h"
@@ -84,12 +86,19 @@ class_name(uint32 class_)
 	}
 }
 
+/* To so many places as a reader wants to see: a quotient prints 17 digits. */
+static Datum
+rounded(double value, double places)
+{
+	return Float8GetDatum(rint(value * places) / places);
+}
+
 /* Of the time since the last reset. */
 static Datum
 share(const EngineStats *stats, uint64 busy_usec)
 {
-	return Float8GetDatum(stats->head.elapsed_usec == 0 ? 0 :
-						  Min(1.0, (double) busy_usec / stats->head.elapsed_usec));
+	return rounded(stats->head.elapsed_usec == 0 ? 0 :
+				   Min(1.0, (double) busy_usec / stats->head.elapsed_usec), 1e4);
 }
 
 typedef void (*PutModel) (ReturnSetInfo *result, const EngineStats *stats,
@@ -158,7 +167,7 @@ put_class(ReturnSetInfo *result, const EngineStats *stats, const struct infer_st
 	values[4] = Int64GetDatum(counters->rows);
 	values[5] = Int64GetDatum(counters->batches);
 	nulls[6] = counters->batches == 0;
-	values[6] = Float8GetDatum(nulls[6] ? 0 : (double) counters->batch_rows / counters->batches);
+	values[6] = rounded(nulls[6] ? 0 : (double) counters->batch_rows / counters->batches, 1e2);
 	values[7] = Int64GetDatum(counters->errors);
 	values[8] = Int64GetDatum(counters->cancelled);
 	values[9] = Int64GetDatum(counters->inline_calls);

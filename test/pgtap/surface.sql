@@ -47,6 +47,10 @@ SELECT is_empty('SELECT signature FROM functions WHERE obj_description(oid, $$pg
 	'every function says what it does');
 SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'infer'::regnamespace AND c.relkind IN ('r', 'v')
 	AND obj_description(c.oid, 'pg_class') IS NULL$$, 'so does every table and view');
+-- psql's \d+ is where units and definitions are looked up
+SELECT is_empty($$SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+	WHERE c.relnamespace = 'infer'::regnamespace AND c.relname IN ('stats', 'activity', 'loaded_models', 'devices')
+		AND col_description(c.oid, a.attnum) IS NULL$$, 'and every column of the views of the engine');
 SELECT ok(obj_description('infer'::regnamespace, 'pg_namespace') IS NOT NULL, 'and the schema');
 SELECT is_empty($$SELECT signature FROM functions WHERE verb
 	AND pg_get_function_arguments(oid) !~ '^model text, (class text, )?VARIADIC input "any"$'$$, 'every argument of a verb has a name');

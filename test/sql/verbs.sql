@@ -131,6 +131,7 @@ RESET infer.request_class;
 SELECT class, calls > 0 FROM infer.stats WHERE model = 'regression' ORDER BY class;
 SELECT model, version, state, bytes > 0, last_used_at >= loaded_at, length(key) FROM infer.loaded_models WHERE model = 'regression';
 SELECT device, in_use, threads > 0, memory_used > 0, length(numerics_id) > 0, length(isa) > 0, busy_share BETWEEN 0 AND 1, since <= now() FROM infer.devices WHERE in_use;
+SELECT busy_share = round(busy_share::numeric, 4)::float8 AS readable FROM infer.devices WHERE in_use;
 -- where one call's time goes
 SELECT node, operator, primitive, device, time >= 0 AS time FROM infer.profile('regression', 1, 2, 3);
 SELECT count(*) FROM infer.profile('regression', VARIADIC ARRAY[1, 2, 3]);
