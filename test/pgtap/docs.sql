@@ -4,6 +4,7 @@ SELECT no_plan();
 
 \set sql_page `cat :'top'/docs/sql.md`
 \set settings_page `cat :'top'/docs/settings.md`
+\set pages `cat :'top'/README.md :'top'/docs/*.md`
 
 -- | `infer.name` | when | …
 CREATE TEMP TABLE documented_settings AS
@@ -13,6 +14,15 @@ SELECT bag_eq(
 	$$SELECT name, context FROM documented_settings$$,
 	$$SELECT name, CASE context WHEN 'postmaster' THEN 'start' WHEN 'sighup' THEN 'reload' WHEN 'user' THEN 'session' END
 		FROM pg_settings WHERE name LIKE 'infer.%'$$, 'settings.md has every setting, with when it can be changed');
+
+-- `infer.name = value` on any page: units only where PostgreSQL takes them
+CREATE TEMP TABLE documented_values AS
+	SELECT row[1] AS name, row[2] AS value FROM regexp_matches(:'pages', $$\m(infer\.\w+) = '?([\w.]+)$$, 'g') AS row;
+SELECT is_empty($$SELECT d.* FROM documented_values d JOIN pg_settings s USING (name)
+	WHERE CASE s.vartype
+		WHEN 'integer' THEN d.value !~ CASE WHEN s.unit IS NULL THEN '^\d+$' ELSE '^\d+(B|kB|MB|GB|TB|us|ms|s|min|h|d)?$' END
+		WHEN 'enum' THEN NOT d.value = ANY (s.enumvals)
+		WHEN 'bool' THEN d.value NOT IN ('on', 'off') END$$, 'a setting takes each value that a page gives it');
 
 -- ### infer.view, then tables whose first cells name the columns
 CREATE TEMP TABLE view_sections AS
