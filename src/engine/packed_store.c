@@ -64,15 +64,28 @@ file_path(const struct engine *engine, const struct packed_key *key, char path[P
 	return path_make(engine, name, path);
 }
 
+/* The folder, and the cache around it, either of which may have been removed. */
+static bool
+folder_make(const char *cache)
+{
+	char		path[PATH_MAX];
+
+	if (snprintf(path, sizeof(path), "%s/" PACKED_FOLDER, cache) >= (int) sizeof(path))
+	{
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	(void) mkdir(cache, 0700);	/* without it the next one fails */
+	return mkdir(path, 0700) == 0 || errno == EEXIST;
+}
+
 void
 packed_store_prepare(const char *cache)
 {
 	char		path[PATH_MAX];
 
-	if (snprintf(path, sizeof(path), "%s/" PACKED_FOLDER, cache) >= (int) sizeof(path))
-		return;
-	if (mkdir(path, 0700) < 0 && errno != EEXIST)
-		log_write(LOG_WARNING, "could not create the folder \"%s\": %s", path, strerror(errno));
+	if (!folder_make(cache))
+		log_write(LOG_WARNING, "could not create the folder \"%s/" PACKED_FOLDER "\": %s", cache, strerror(errno));
 	if (snprintf(path, sizeof(path), "%s/" PACKED_FOLDER "/" WRITING, cache) < (int) sizeof(path))
 		unlink(path);
 }
@@ -334,7 +347,9 @@ create_file(struct engine *engine, const char *path, uint64_t bytes, int *fd)
 		return PACKED_BUSY;
 	unlink(path);
 	*fd = -1;
-	if (!make_room(engine, bytes))
+	if (!folder_make(engine->cache))
+		result = refuse("creating the folder", errno);
+	else if (!make_room(engine, bytes))
 		result = refuse("no room in infer.cache_size", 0);
 	else if ((*fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)) < 0)
 		result = refuse("creating a file", errno);

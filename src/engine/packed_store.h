@@ -4,7 +4,8 @@
  *	  written, kept within infer.cache_size.
  *
  * Nouns
- *	folder		"packed" in the model cache; only the engine writes into it
+ *	folder		"packed" in the model cache; only the engine writes into it.  Whoever removes it, or all
+ *				of the cache, removes packed models: with the next one that is written it is there again
  *	name		the model's key in hex, and a sum over the device's numerics
  *	writing		the one file that is being written; whatever has that name at the start is rubbish
  *

@@ -43,7 +43,8 @@ packed_file(struct engine_process *e, int msec)
 				snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
 				found = true;
 			}
-		closedir(dir);
+		if (dir != NULL)
+			closedir(dir);
 		if (found)
 			return path;
 		usleep(1000);
@@ -222,7 +223,38 @@ test_file(struct engine_process *e, struct wide *w)
 	test_again(e, w, true, "and leave this one");
 }
 
-/* No folder, and not enough room. */
+/* The packed form of a model is there within a while. */
+static bool
+is_kept(struct engine_process *e, struct raw_client *c, struct wide *w)
+{
+	return loads(c, w) && computes(c, w, w->results) && model_stats(c, w).from_cache == 0 &&
+		packed_file(e, RAW_TIMEOUT) != NULL;
+}
+
+/* Whoever deletes the folder, or the cache, while the engine runs, finds it again. */
+static void
+test_removed(struct engine_process *e)
+{
+	struct wide w[3];
+	struct raw_client c;
+	char		command[256];
+
+	engine_folder(e);
+	for (uint32_t i = 0; i < 2; i++)
+		add_model(e, 30 + i, &w[i]);
+	start(e, &c, NULL);
+	tap_ok(is_kept(e, &c, &w[0]), "a packed model is kept");
+	snprintf(command, sizeof(command), "rm -r '%s/models/packed'", e->folder);
+	tap_ok(system(command) == 0 && is_kept(e, &c, &w[1]), "so is the next one after their folder was removed");
+	snprintf(command, sizeof(command), "rm -r '%s/models' && mkdir '%s/models'", e->folder, e->folder);
+	tap_ok(system(command) == 0, "the whole cache is removed");
+	add_model(e, 32, &w[2]);
+	tap_ok(is_kept(e, &c, &w[2]), "and a packed model is kept again");
+	stop(e, &c);
+	engine_remove_folder(e);
+}
+
+/* A file where the folder belongs, and not enough room. */
 static void
 test_unwritable(struct engine_process *e)
 {
@@ -236,12 +268,13 @@ test_unwritable(struct engine_process *e)
 		add_model(e, 50 + i, &w[i]);
 	snprintf(folder, sizeof(folder), "%s/models/packed", e->folder);
 	start(e, &c, NULL);
-	if (rmdir(folder) < 0)
-		raw_fail("rmdir");
-	tap_ok(loads(&c, &w[0]) && computes(&c, &w[0], w[0].results), "without the folder models load all the same");
+	if (rmdir(folder) < 0 || mknod(folder, S_IFREG | 0600, 0) < 0)
+		raw_fail("a file for the folder");
+	tap_ok(loads(&c, &w[0]) && computes(&c, &w[0], w[0].results), "with a file in the folder's place models load all the same");
 	tap_ok(engine_logged(e, "packed models are not kept in the cache"), "and the log says it");
 	tap_ok(loads(&c, &w[1]) && computes(&c, &w[1], w[1].results) && engine_lives(e), "again");
 	stop(e, &c);
+	unlink(folder);
 
 	/* room for the models' files and one packed file */
 	start(e, &c, (const char *const[]) {"cache_size=5", NULL});
@@ -391,6 +424,7 @@ main(int argc, char **argv)
 	add_model(&e, 1, &w);
 	test_file(&e, &w);
 	engine_remove_folder(&e);
+	test_removed(&e);
 	test_unwritable(&e);
 	test_turns(&e);
 	return tap_done();

@@ -35,6 +35,8 @@
 #define SCOPE_SIGNAL	(1ull << 1)
 
 #define FS_READ			(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
+#define FS_WRITE		(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | \
+						 LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_SOCK)
 #define FS_OF_A_FILE	(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV)
 
 struct ruleset_attr					/* struct landlock_ruleset_attr of version 6 */
@@ -61,15 +63,7 @@ fs_handled(int version)
 static uint64_t
 fs_right(enum sandbox_right right)
 {
-	switch (right)
-	{
-		case SANDBOX_SOCKET:
-			return FS_READ | LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_REMOVE_FILE;
-		case SANDBOX_WRITE:
-			return FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE;
-		default:
-			return FS_READ;
-	}
+	return right == SANDBOX_WRITE ? FS_READ | FS_WRITE : FS_READ;
 }
 
 static void

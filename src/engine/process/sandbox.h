@@ -1,8 +1,12 @@
 /*
  * sandbox.h
  *	  What the engine may still do once it is set up, as far as the kernel can enforce it:
- *	  make its socket, read the model cache, write packed models; read system libraries,
- *	  device nodes, /proc and /sys; no socket but Unix ones, no other program.
+ *	  read and write in its own folder and in the model cache; read system libraries, device
+ *	  nodes, /proc and /sys; no socket but Unix ones, no other program.
+ *
+ * Rights hold for a folder with all that is below it, now or later.  A right of a folder that is
+ * removed is gone, and no other can be taken after the start: so what anybody may remove and
+ * make again (the model cache, the packed models in it) lies in a folder with the right.
  *
  * To be called once, before any thread is started.
  */
@@ -12,8 +16,7 @@
 enum sandbox_right
 {
 	SANDBOX_READ = 1,				/* files and folders below it */
-	SANDBOX_SOCKET,					/* also make a socket, and remove what is there */
-	SANDBOX_WRITE					/* also make, write and remove files */
+	SANDBOX_WRITE					/* also make, write and remove files, and make folders and sockets */
 };
 
 struct sandbox_folder

@@ -222,17 +222,12 @@ static void
 enter_sandbox(const struct options *options)
 {
 	char	   *socket_copy = strdup(options->socket);
-	char	   *packed = NULL;
-	struct sandbox_folder folders[] = {{dirname(socket_copy), SANDBOX_SOCKET}, {0}, {0}, {0}};
+	struct sandbox_folder folders[] = {
+		{dirname(socket_copy), SANDBOX_WRITE}, {options->cache, SANDBOX_WRITE}, {NULL}
+	};
 
-	if (options->cache != NULL && asprintf(&packed, "%s/" PACKED_FOLDER, options->cache) >= 0)
-	{
-		folders[1] = (struct sandbox_folder) {options->cache, SANDBOX_READ};
-		folders[2] = (struct sandbox_folder) {packed, SANDBOX_WRITE};
-	}
 	sandbox_enter(folders);
 	free(socket_copy);
-	free(packed);
 }
 
 static bool
