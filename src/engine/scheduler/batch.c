@@ -141,8 +141,6 @@ take_batch(struct batch_policy *policy, uint64_t now, struct batch *batch, bool 
 	batch->marked = !nested && head->marked;
 	if (!batch->marked)
 		fill(policy, batch, batch->class_, nested, now, &room);
-	if (!batch->marked)
-		fill(policy, batch, batch->class_, nested, now, &room);
 	else if (!is_late(head, now))
 		take(policy, batch, head, 1);
 	if (!nested && !batch->marked)
