@@ -174,6 +174,7 @@ scheduler_main(void *arg)
 		uint64_t	now = process_clock();
 		uint64_t	wake = 0;
 		enum batch_next next = BATCH_NOTHING;
+		bool		answers;
 
 		runner_expire(engine, &runner, now);
 		if (!engine->running)
@@ -185,15 +186,12 @@ scheduler_main(void *arg)
 		}
 		if (runner.rings_count > 0 && outbox_put(engine, &runner))
 			continue;			/* the loop is woken when the next batch has begun, */
-		if (outbox_is_new(engine))
+		answers = outbox_is_new(engine);
+		if (answers || runner.rings_count > 0)
 		{
 			pthread_mutex_unlock(&engine->lock);
-			outbox_wake(engine);	/* or here, if there is none */
-			pthread_mutex_lock(&engine->lock);
-		}
-		else if (runner.rings_count > 0)
-		{
-			pthread_mutex_unlock(&engine->lock);
+			if (answers)
+				outbox_wake(engine);	/* or here, if there is none */
 			runner_send(engine, &runner);
 			pthread_mutex_lock(&engine->lock);
 		}
