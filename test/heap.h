@@ -21,7 +21,13 @@ heap_allocations(void)
 	return __atomic_load_n(&heap_asked, __ATOMIC_RELAXED);
 }
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef __has_feature				/* clang's way to say so, in versions without gcc's macros */
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define HEAP_SANITIZED
+#endif
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(HEAP_SANITIZED)
 #define HEAP_COUNTED false
 #else
 #define HEAP_COUNTED true
