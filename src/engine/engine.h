@@ -38,11 +38,11 @@
 #include "device.h"
 #include "model/files.h"
 #include "model/model.h"
-#include "scheduler/batch.h"
-#include "scheduler/counters.h"
-#include "scheduler/latency.h"
-#include "scheduler/request_log.h"
 #include "process/settings.h"
+#include "scheduler/latency.h"
+#include "scheduler/policy/batch.h"
+#include "statistics/counters.h"
+#include "statistics/request_log.h"
 #include "status.h"
 
 #define ENGINE_BUCKETS		1024

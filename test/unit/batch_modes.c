@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/scheduler/batch.h"
+#include "engine/scheduler/policy/batch.h"
 #include "protocol/protocol.h"
 #include "tap.h"
 

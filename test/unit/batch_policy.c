@@ -1,13 +1,13 @@
 /*
  * batch_policy.c
- *	  The policy of scheduler/batch.c on a virtual clock: the table of batch_cases.h, step by
+ *	  The policy of scheduler/policy on a virtual clock: the table of batch_cases.h, step by
  *	  step.  batch_stress.c and batch_shares.c have what no table can.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "batch_cases.h"
-#include "engine/scheduler/batch.h"
+#include "engine/scheduler/policy/batch.h"
 #include "protocol/protocol.h"
 #include "tap.h"
 

@@ -1,13 +1,13 @@
 /*
  * batch_shares.c
- *	  How the policy of scheduler/batch.c shares device time in the long run, on a virtual clock.
+ *	  How the policy of scheduler/policy shares device time in the long run, on a virtual clock.
  *
  * Sources of calls that always want more compete, and what each of them got is added up.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/scheduler/batch.h"
+#include "engine/scheduler/policy/batch.h"
 #include "protocol/protocol.h"
 #include "tap.h"
 

@@ -1,6 +1,6 @@
 /*
  * batch_stress.c
- *	  The policy of scheduler/batch.c on a virtual clock: whatever comes in whatever order.
+ *	  The policy of scheduler/policy on a virtual clock: whatever comes in whatever order.
  *
  * Random steps (arrivals, cancels, deadlines, batches and their segments, models that come and
  * go, settings that change), and after each of them what the policy counts is counted anew:
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/scheduler/batch.h"
+#include "engine/scheduler/policy/batch.h"
 #include "protocol/protocol.h"
 #include "tap.h"
 

@@ -3,7 +3,7 @@
  *	  Models coming and going: who is asked to write files, who waits, what fails and is
  *	  remembered, what is evicted.
  */
-#include "engine/load.h"
+#include "engine/registry/load.h"
 #include "engine_process.h"
 #include "tap.h"
 

@@ -15,9 +15,9 @@
 #include "engine/engine.h"
 #include "engine/model/files.h"
 #include "engine/process/sandbox.h"
-#include "engine/scheduler/latency.h"
-#include "engine/scheduler/residency.h"
 #include "engine/process/settings.h"
+#include "engine/registry/residency.h"
+#include "engine/scheduler/latency.h"
 #include "engine/status.h"
 #include "tap.h"
 

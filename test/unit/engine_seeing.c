@@ -7,7 +7,7 @@
 #include "tap.h"
 
 #include "engine/process/process.h"
-#include "engine/scheduler/request_log.h"
+#include "engine/statistics/request_log.h"
 
 static struct engine_process engine;
 

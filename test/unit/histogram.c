@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "engine/scheduler/histogram.h"
+#include "engine/statistics/histogram.h"
 #include "tap.h"
 
 static uint64_t

@@ -20,14 +20,14 @@
 
 #include "../check.h"
 #include "../engine.h"
-#include "../load.h"
-#include "../packed_store.h"
+#include "../registry/load.h"
+#include "../registry/packed_store.h"
+#include "../scheduler/scheduler.h"
+#include "../server/server.h"
 #include "log.h"
 #include "process.h"
 #include "sandbox.h"
-#include "../scheduler/scheduler.h"
 #include "serve.h"
-#include "../server/server.h"
 
 #define EXIT_USAGE 2
 

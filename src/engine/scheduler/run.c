@@ -12,7 +12,7 @@
 
 #include "../process/log.h"
 #include "../process/process.h"
-#include "../registry.h"
+#include "../registry/registry.h"
 
 #define PARTS_MAX	34
 

@@ -7,7 +7,7 @@
 #include "../process/log.h"
 #include "../process/process.h"
 #include "../server/region.h"
-#include "request_log.h"
+#include "../statistics/request_log.h"
 #include "turn.h"
 
 #define REFUSED_MAX		16			/* batches of which the device took nothing, in a row */

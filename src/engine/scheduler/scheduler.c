@@ -14,7 +14,7 @@
 
 #include "../process/log.h"
 #include "../process/process.h"
-#include "../registry.h"
+#include "../registry/registry.h"
 #include "../server/region.h"
 #include "outbox.h"
 #include "predict.h"

@@ -18,7 +18,7 @@
 #include <stddef.h>
 
 #include "../process/process.h"
-#include "../registry.h"
+#include "../registry/registry.h"
 #include "../server/region.h"
 #include "outbox.h"
 #include "predict.h"

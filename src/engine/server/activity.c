@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "../process/process.h"
-#include "../registry.h"
+#include "../registry/registry.h"
 #include "connection.h"
 #include "server.h"
 

@@ -23,8 +23,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../load.h"
 #include "../process/log.h"
+#include "../registry/load.h"
 #include "frames.h"
 #include "region.h"
 #include "server.h"

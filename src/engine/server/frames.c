@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../load.h"
+#include "../registry/load.h"
 #include "activity.h"
 #include "region.h"
 #include "server.h"

@@ -24,7 +24,7 @@
 #include <sys/stat.h>
 
 #include "../process/process.h"
-#include "../registry.h"
+#include "../registry/registry.h"
 #include "../scheduler/scheduler.h"
 #include "connection.h"
 #include "server.h"

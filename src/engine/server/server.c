@@ -25,9 +25,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "../load.h"
 #include "../process/log.h"
 #include "../process/process.h"
+#include "../registry/load.h"
 #include "../scheduler/outbox.h"
 #include "connection.h"
 #include "region.h"

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "../process/process.h"
-#include "../registry.h"
+#include "../registry/registry.h"
 #include "connection.h"
 #include "server.h"
 

@@ -11,7 +11,7 @@
 #define ENGINE_MODEL_GRAPH_MODEL_H
 
 #include "../../graph/graph.h"
-#include "../../scheduler/batch.h"
+#include "../../scheduler/policy/batch.h"
 #include "../model.h"
 
 struct graph_buffers				/* grown to the largest batch so far, then reused */

@@ -32,7 +32,7 @@
 #include "cache.h"
 
 #define CACHE_LOCK			INFER_DIRECTORY "/models.lock"
-#define PACKED_FOLDER		"packed"	/* the engine's: see src/engine/packed_store.h */
+#define PACKED_FOLDER		"packed"	/* the engine's: see src/engine/registry/packed_store.h */
 #define PACKED_BYTES_MIN	(1024 * 1024)	/* smaller models have no packed form */
 #define LOCK_POLL_MS		20
 

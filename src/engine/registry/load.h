@@ -3,10 +3,10 @@
  *	  LOAD and UNLOAD: who waits for which model, who writes its files, and the thread that
  *	  opens and closes models.
  */
-#ifndef ENGINE_LOAD_H
-#define ENGINE_LOAD_H
+#ifndef ENGINE_REGISTRY_LOAD_H
+#define ENGINE_REGISTRY_LOAD_H
 
-#include "engine.h"
+#include "../engine.h"
 
 /* How long a writer may take while others wait; tests have less patience. */
 extern uint64_t load_writer_nsec;
@@ -29,4 +29,4 @@ extern void load_forget(struct engine *engine, struct connection *connection);
 /* Loop, now and then: writers that take too long get company. */
 extern void load_tick(struct engine *engine, uint64_t now);
 
-#endif							/* ENGINE_LOAD_H */
+#endif							/* ENGINE_REGISTRY_LOAD_H */

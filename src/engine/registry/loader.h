@@ -2,10 +2,10 @@
  * loader.h
  *	  The thread that opens, verifies and closes models, and what it says in the end.
  */
-#ifndef ENGINE_LOADER_H
-#define ENGINE_LOADER_H
+#ifndef ENGINE_REGISTRY_LOADER_H
+#define ENGINE_REGISTRY_LOADER_H
 
-#include "engine.h"
+#include "../engine.h"
 
 /* Engine lock held.  The job is the loader's. */
 extern void loader_push(struct engine *engine, struct load_job *job);
@@ -24,4 +24,4 @@ extern void load_answer_unloaded(struct asker *askers);
 /* The next that waits becomes the writer; if none does, waiting requests must ask to load. */
 extern void load_next_writer(struct engine *engine, struct entry *entry);
 
-#endif							/* ENGINE_LOADER_H */
+#endif							/* ENGINE_REGISTRY_LOADER_H */

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#include "../../protocol/protocol.h"
+#include "../../../protocol/protocol.h"
 
 #define SLICE_BESIDE	3			/* of a slice, one part: how much bulk rows may lengthen an interactive batch */
 

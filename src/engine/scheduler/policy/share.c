@@ -11,7 +11,7 @@
  */
 #include "policy.h"
 
-#include "../../protocol/protocol.h"
+#include "../../../protocol/protocol.h"
 
 #define OWED_MAX	1000000000		/* nsec, where there is no slice */
 

@@ -3,8 +3,8 @@
  *	  Which loaded model gives its memory back: the least recently used that nobody waits
  *	  for.  Pure policy; the registry walks, this compares.
  */
-#ifndef ENGINE_SCHEDULER_RESIDENCY_H
-#define ENGINE_SCHEDULER_RESIDENCY_H
+#ifndef ENGINE_REGISTRY_RESIDENCY_H
+#define ENGINE_REGISTRY_RESIDENCY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,4 +22,4 @@ extern int	residency_victim(const struct resident *models, uint32_t count);
 /* Bytes over the budget that must be freed (0: fits, or no budget). */
 extern uint64_t residency_excess(uint64_t used, uint64_t wanted, uint64_t budget);
 
-#endif							/* ENGINE_SCHEDULER_RESIDENCY_H */
+#endif							/* ENGINE_REGISTRY_RESIDENCY_H */

@@ -4,8 +4,8 @@
  *	  class), share.c (which class is owed), choose.c (which class and model), batch.c (which rows).
  *	  Callers see batch.h only.
  */
-#ifndef ENGINE_SCHEDULER_POLICY_H
-#define ENGINE_SCHEDULER_POLICY_H
+#ifndef ENGINE_SCHEDULER_POLICY_POLICY_H
+#define ENGINE_SCHEDULER_POLICY_POLICY_H
 
 #include <stddef.h>
 
@@ -71,4 +71,4 @@ extern bool choose_between(const struct batch_policy *policy, uint64_t now, cons
 /* Whether something of a higher class waits that could run on a free device. */
 extern bool choose_opposed(const struct batch_policy *policy, const struct batch *batch, uint64_t now);
 
-#endif							/* ENGINE_SCHEDULER_POLICY_H */
+#endif							/* ENGINE_SCHEDULER_POLICY_POLICY_H */

@@ -8,8 +8,8 @@
  * and written when the lock is free.  Both the notes and the lines of a second are bounded;
  * what is over the bounds is counted, and the count is logged, once a second.
  */
-#ifndef ENGINE_SCHEDULER_REQUEST_LOG_H
-#define ENGINE_SCHEDULER_REQUEST_LOG_H
+#ifndef ENGINE_STATISTICS_REQUEST_LOG_H
+#define ENGINE_STATISTICS_REQUEST_LOG_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,4 +61,4 @@ extern void request_log_note(struct request_log *log, const struct request *requ
 /* Lock not held. */
 extern void request_log_flush(struct engine *engine);
 
-#endif							/* ENGINE_SCHEDULER_REQUEST_LOG_H */
+#endif							/* ENGINE_STATISTICS_REQUEST_LOG_H */

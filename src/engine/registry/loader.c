@@ -24,16 +24,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../model/packed.h"
+#include "../process/log.h"
+#include "../process/process.h"
+#include "../scheduler/predict.h"
+#include "../scheduler/scheduler.h"
+#include "../server/region.h"
 #include "load.h"
-#include "model/packed.h"
 #include "packed_store.h"
-#include "process/log.h"
-#include "process/process.h"
 #include "registry.h"
-#include "scheduler/predict.h"
-#include "scheduler/residency.h"
-#include "scheduler/scheduler.h"
-#include "server/region.h"
+#include "residency.h"
 
 #define BUSY_NSEC	UINT64_C(100000000)		/* until something is tried again that others were in the way of */
 #define ROOM_NSEC	UINT64_C(10000000000)	/* that a load waits for models in use to go */

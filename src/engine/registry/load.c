@@ -24,12 +24,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../process/process.h"
+#include "../scheduler/scheduler.h"
+#include "../server/connection.h"
+#include "../server/server.h"
 #include "loader.h"
-#include "process/process.h"
 #include "registry.h"
-#include "scheduler/scheduler.h"
-#include "server/connection.h"
-#include "server/server.h"
 
 uint64_t	load_writer_nsec = 30ull * 1000000000u;
 

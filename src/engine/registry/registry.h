@@ -4,10 +4,10 @@
  *
  * All of it with engine.lock held, unless it says otherwise.
  */
-#ifndef ENGINE_REGISTRY_H
-#define ENGINE_REGISTRY_H
+#ifndef ENGINE_REGISTRY_REGISTRY_H
+#define ENGINE_REGISTRY_REGISTRY_H
 
-#include "engine.h"
+#include "../engine.h"
 
 extern struct entry *registry_find(struct engine *engine, const uint8_t *key);
 
@@ -46,4 +46,4 @@ extern uint64_t registry_bytes(struct engine *engine, const struct entry *except
 /* Lock not held.  registry_evict_one, and waits until the loader has freed its memory. */
 extern bool registry_evict_idle(struct engine *engine, const struct entry *keep);
 
-#endif							/* ENGINE_REGISTRY_H */
+#endif							/* ENGINE_REGISTRY_REGISTRY_H */

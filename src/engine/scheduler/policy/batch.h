@@ -44,8 +44,8 @@
  * The policy knows no thread, no clock and no allocator: the caller gives the time and holds
  * the lock.
  */
-#ifndef ENGINE_SCHEDULER_BATCH_H
-#define ENGINE_SCHEDULER_BATCH_H
+#ifndef ENGINE_SCHEDULER_POLICY_BATCH_H
+#define ENGINE_SCHEDULER_POLICY_BATCH_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -227,4 +227,4 @@ extern struct batch_request *batch_waiting(const struct batch_model *model, cons
 /* Takes any request out that is not being computed: its model has failed. */
 extern struct batch_request *batch_drain(struct batch_policy *policy, struct batch_model *model);
 
-#endif							/* ENGINE_SCHEDULER_BATCH_H */
+#endif							/* ENGINE_SCHEDULER_POLICY_BATCH_H */

@@ -4,7 +4,7 @@
  */
 #include "policy.h"
 
-#include "../../protocol/protocol.h"
+#include "../../../protocol/protocol.h"
 
 uint64_t
 batch_nsec(const struct batch_model *model, uint32_t rows)

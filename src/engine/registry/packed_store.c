@@ -24,8 +24,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "model/packed.h"
-#include "process/log.h"
+#include "../model/packed.h"
+#include "../process/log.h"
 
 #define WRITING			"writing"
 #define CHUNK_BYTES		(UINT64_C(4) << 20)		/* between two looks at stop */

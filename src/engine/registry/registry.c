@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "process/process.h"
-#include "scheduler/residency.h"
+#include "../process/process.h"
+#include "residency.h"
 
 #define EVICTION_WAIT	2			/* seconds that a failed batch waits for an evicted model's memory */
 

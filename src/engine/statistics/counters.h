@@ -5,8 +5,8 @@
  * A call is counted when it ends; rows and device time when a batch ends.  All of it with
  * engine.lock held where it is held anyway; nothing allocates.
  */
-#ifndef ENGINE_SCHEDULER_COUNTERS_H
-#define ENGINE_SCHEDULER_COUNTERS_H
+#ifndef ENGINE_STATISTICS_COUNTERS_H
+#define ENGINE_STATISTICS_COUNTERS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,4 +54,4 @@ extern uint64_t counters_elapsed(const struct engine *engine, uint64_t now);
 extern void counters_reset_entry(struct entry *entry);
 extern void counters_reset(struct engine *engine, uint64_t now);	/* entries apart */
 
-#endif							/* ENGINE_SCHEDULER_COUNTERS_H */
+#endif							/* ENGINE_STATISTICS_COUNTERS_H */

@@ -11,10 +11,10 @@
  *
  * All of it on the loader's thread, without engine.lock.
  */
-#ifndef ENGINE_PACKED_STORE_H
-#define ENGINE_PACKED_STORE_H
+#ifndef ENGINE_REGISTRY_PACKED_STORE_H
+#define ENGINE_REGISTRY_PACKED_STORE_H
 
-#include "engine.h"
+#include "../engine.h"
 
 #define PACKED_FOLDER	"packed"	/* in the cache; src/extension/catalog knows it, too */
 
@@ -44,4 +44,4 @@ extern enum packed_result packed_store_write(struct engine *engine, const uint8_
 											 const struct model_files *files, const struct packed_form *form,
 											 bool (*stop) (struct engine *engine));
 
-#endif							/* ENGINE_PACKED_STORE_H */
+#endif							/* ENGINE_REGISTRY_PACKED_STORE_H */

@@ -8,8 +8,8 @@
  * sixteenth of it (6.25 %); below HISTOGRAM_LINEAR by at most 32 nsec.  From HISTOGRAM_MAX on
  * (nine minutes) all samples are counted in the last bucket.
  */
-#ifndef ENGINE_SCHEDULER_HISTOGRAM_H
-#define ENGINE_SCHEDULER_HISTOGRAM_H
+#ifndef ENGINE_STATISTICS_HISTOGRAM_H
+#define ENGINE_STATISTICS_HISTOGRAM_H
 
 #include <stdint.h>
 
@@ -34,4 +34,4 @@ extern void histogram_add(struct histogram *histogram, uint64_t nsec);
 extern uint64_t histogram_percentiles(const struct histogram *histogram, const double *shares, uint32_t count,
 									  uint64_t *nsec);
 
-#endif							/* ENGINE_SCHEDULER_HISTOGRAM_H */
+#endif							/* ENGINE_STATISTICS_HISTOGRAM_H */

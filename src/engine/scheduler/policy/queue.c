@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-#include "../../protocol/protocol.h"
+#include "../../../protocol/protocol.h"
 
 void
 batch_policy_init(struct batch_policy *policy)
