@@ -190,6 +190,24 @@ opens(const char *folder, const char *name, int flags, int ability)
 	return fd >= 0 ? ability : 0;
 }
 
+/* A path that infer-engine check was given. */
+static void
+test_path(const char *folder)
+{
+	struct model_files files;
+	struct status status = {0};
+	char		path[256];
+
+	snprintf(path, sizeof(path), "%s/pipe.onnx", folder);
+	if (mkfifo(path, 0600) < 0)
+		exit(1);
+	alarm(5);
+	tap_ok(files_open_path(path, &files, &status) == FILES_FAILED && strstr(status.message, "is not a regular file") != NULL,
+		   "a pipe is refused, not waited for");
+	alarm(0);
+	unlink(path);
+}
+
 static void
 test_sandbox(const char *own, const char *other)
 {
@@ -246,6 +264,7 @@ main(void)
 	test_latency();
 	test_residency();
 	test_files(folder);
+	test_path(folder);
 	test_sandbox(folder, other);
 	snprintf(command, sizeof(command), "rm -rf '%s' '%s'", folder, other);
 	return system(command) == 0 ? tap_done() : 1;

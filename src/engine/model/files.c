@@ -189,7 +189,7 @@ files_open_path(const char *path, struct model_files *files, struct status *stat
 	const char *base = strrchr(path, '/');
 	struct stat st;
 	bool		good;
-	int			fd = open(path, O_RDONLY | O_CLOEXEC);
+	int			fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);	/* not to wait for who writes to a pipe */
 
 	*files = (struct model_files) {0};
 	if (fd < 0 || fstat(fd, &st) < 0)

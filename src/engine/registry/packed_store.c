@@ -270,7 +270,7 @@ lock_cache(const struct engine *engine, bool *busy)
 
 	*busy = false;
 	if (snprintf(path, sizeof(path), "%s.lock", engine->cache) < (int) sizeof(path))
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
 	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
 	{
 		*busy = errno == EWOULDBLOCK || errno == EINTR;
