@@ -401,7 +401,7 @@ value_put_missing(ValueSink *sink, uint64 element)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("%s of model \"%s\" is null", value_where(binding, sink->input, element),
 						binding->model->name),
-				 errdetail("The model has no notion of a missing value."),
+				 errdetail("The model takes no missing value there."),
 				 errhint("Replace it, for example with coalesce(), or leave the row out.")));
 }
 
