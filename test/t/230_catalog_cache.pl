@@ -202,7 +202,13 @@ is($server->psql_sqlstate("SELECT infer.predict('r', 1)", user => 'rita'), '4250
 $server->safe_psql('GRANT pg_read_server_files TO rita');
 $server->write_file('referenced.onnx', add_model(8));
 new_engine();
-isnt($server->psql_sqlstate("SELECT infer.predict('r', 1)", user => 'rita'), '', 'a file that changed is not believed');
+(undef, undef, my $err) = $server->psql("SELECT infer.predict('r', 1)", user => 'rita');
+like($err, qr/IF006: the model's files have changed.*Put them back and call infer\.load_model\(\)/s, 'a file that changed is not believed');
+rename $folder, "$folder.away" or die;
+new_engine();
+(undef, undef, $err) = $server->psql("SELECT infer.predict('r', 1)", user => 'rita');
+like($err, qr/58P01.*Put the files back.*opening the files that model "r", version 1, refers to/s, 'for one that has gone the error names the model');
+rename "$folder.away", $folder or die;
 $server->write_file('referenced.onnx', add_model(7));
 is($server->safe_psql("SELECT infer.load_model('r'); SELECT infer.predict('r', 1)", user => 'rita'), "\n8", 'until it is what it was');
 

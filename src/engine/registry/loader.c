@@ -116,7 +116,7 @@ verify_files(struct engine *engine, const struct load_job *job, struct loaded *l
 	if (job->files_count == 0)
 		return FILES_MISSING;
 	status_set(&loaded->status, INFER_ERROR_MODEL, "the model's files have changed since the model was created");
-	status_hint(&loaded->status, "Create a new version of the model with infer.create_model().");
+	status_hint(&loaded->status, "Put them back and call infer.load_model(), or make a new version with infer.create_model().");
 	return FILES_FAILED;
 }
 

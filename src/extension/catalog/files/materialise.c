@@ -285,9 +285,22 @@ infer_model_materialise(const InferModel *model)
 
 /* ---- by reference ---- */
 
+/* The paths are the catalogue's: who calls the model has not given them. */
+static void
+reference_error(void *arg)
+{
+	const InferModel *model = arg;
+
+	if (geterrcode() == ERRCODE_QUERY_CANCELED)
+		return;
+	errhint("Put the files back, or make a new version with infer.create_model().");
+	errcontext("opening the files that model \"%s\", version %d, refers to", model->name, model->version);
+}
+
 int
 infer_model_open_reference(const InferModel *model, char **names, uint64 *sizes, int *fds, int max)
 {
+	ErrorContextCallback context = {error_context_stack, reference_error, unconstify(InferModel *, model)};
 	InferSource *source;
 	int			count;
 
@@ -298,8 +311,10 @@ infer_model_open_reference(const InferModel *model, char **names, uint64 *sizes,
 				 errdetail("It is stored by reference, and its owner \"%s\" may not read files of the server.",
 						   GetUserNameFromId(model->owner, false)),
 				 errhint("Grant pg_read_server_files to the owner, or store a copy.")));
+	error_context_stack = &context;
 	source = infer_source_path(model->reference);
 	count = infer_source_open_all(source, fds, sizes, max);
+	error_context_stack = context.previous;
 	for (int i = 0; i < count; i++)
 		names[i] = source->files[i].name;
 	return count;
