@@ -59,6 +59,12 @@ extern int	no_such_variable
 #define infer_can_subtransact() (!IsInParallelMode())
 #endif
 
+/* 18: the parts of commands/explain.h are headers of their own (9173e8b6046, c65bc2e1d14) */
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#endif
+
 /*
  * 17: a WaitEventSet belongs to a resource owner instead of a memory context
  * (50c67c2019a).  Ours last as long as the session.

@@ -23,6 +23,7 @@
 
 #include "postgres.h"
 
+#include "nodes/extensible.h"
 #include "nodes/plannodes.h"
 #include "nodes/primnodes.h"
 
