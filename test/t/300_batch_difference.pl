@@ -67,12 +67,12 @@ my @planners = (
 		min_parallel_index_scan_size => 0, max_parallel_workers_per_gather => 2 ],
 	[ 'generic plans, little memory', plan_cache_mode => 'force_generic_plan', work_mem => '64kB' ],
 );
-$planners[9][0] eq 'parallel' or die;
+# Parallel workers give rows in no order: then the set is compared, or how many where a LIMIT takes any.
+my %unordered = (parallel => 1);
+my %any_rows = map { $_ => 1 } 'limit', 'limit offset', 'where limit', 'limit of volatile', 'cursor scroll where', 'cursor backward by default';
 
-my %filters = (parallel => 1);		# rows come in no order: of those, compare the set
-
-$server->safe_psql("\\i $InferServer::top/test/fixtures/values.psql\n\\i $batch/setup.sql\n",
-	variables => {}, options => [ '-o', '/dev/null' ]);
+$ENV{PG_ABS_SRCDIR} = "$InferServer::top/test";
+$server->safe_psql("\\i $InferServer::top/test/fixtures/values.psql\n\\i $batch/setup.sql\n", options => [ '-o', '/dev/null' ]);
 
 for my $planner (@planners)
 {
@@ -88,7 +88,8 @@ for my $planner (@planners)
 		my @expected = @{ $expected->{$name} || ['nothing'] };
 		my @got = @{ $got->{$name} || ['nothing'] };
 
-		if ($filters{$title}) { @expected = sort @expected; @got = sort @got; }
+		if ($unordered{$title}) { @expected = sort @expected; @got = sort @got; }
+		if ($unordered{$title} && $any_rows{$name}) { @expected = scalar @expected; @got = scalar @got; }
 		is(join("\n", @got), join("\n", @expected), "$title: $name");
 	}
 }
