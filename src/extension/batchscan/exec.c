@@ -274,6 +274,7 @@ begin_base(InferBatchState *node)
 		case T_SeqScanState:
 		case T_SampleScanState:
 		case T_IndexScanState:
+		case T_IndexOnlyScanState:
 		case T_BitmapHeapScanState:
 		case T_TidScanState:
 		case T_TidRangeScanState:
@@ -303,7 +304,7 @@ begin_columns(InferBatchState *node)
 static void
 reset_ramp(InferBatchState *node)
 {
-	if (node->alone || node->info.one_by_one)
+	if (node->alone || node->info.one_by_one || node->backward)
 		node->ramp = 1;
 	else if (node->info.drained)
 		node->ramp = node->batch_rows;
@@ -319,7 +320,7 @@ begin_node(CustomScanState *css, EState *estate, int eflags)
 	bool		explain_only = (eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0;
 	ListCell   *cell;
 
-	outerPlanState(node) = ExecInitNode(outerPlan(scan), estate, eflags & ~(EXEC_FLAG_BACKWARD | EXEC_FLAG_MARK));
+	outerPlanState(node) = ExecInitNode(outerPlan(scan), estate, eflags & ~EXEC_FLAG_MARK);
 	infer_batch_get(scan, &node->info);
 	begin_columns(node);
 	begin_base(node);
@@ -415,7 +416,7 @@ raise_ramp(InferBatchState *node)
 {
 	int			full = node->batch_rows;
 
-	if (node->alone || node->info.one_by_one)
+	if (node->alone || node->info.one_by_one || node->backward)
 		return;
 	for (int i = 0; i < node->calls_count; i++)
 		if (node->calls[i].site != NULL)
@@ -440,7 +441,7 @@ start_batch(InferBatchState *node, Batch *batch)
 static bool
 may_run_ahead(const InferBatchState *node)
 {
-	if (node->alone || node->info.one_by_one || (!node->info.drained && node->ramp < node->batch_rows))
+	if (node->alone || node->info.one_by_one || node->backward || (!node->info.drained && node->ramp < node->batch_rows))
 		return false;
 	for (int i = 0; i < node->calls_count; i++)
 		if (node->calls[i].constant && !node->calls[i].constant_known)
@@ -474,11 +475,42 @@ next_round(InferBatchState *node)
 	return true;
 }
 
+static void
+forget_rows(InferBatchState *node)
+{
+	ExecClearTuple(node->css.ss.ss_ScanTupleSlot);
+	for (int i = 0; i < BATCHES; i++)
+		infer_batch_clear(&node->batches[i]);
+	node->current = node->ahead = NULL;
+}
+
+/*
+ * The other direction: the child has gone beyond the row that was handed out last by the rows
+ * that are held, and by the step to its end if it has made that.
+ */
+static void
+turn_around(InferBatchState *node)
+{
+	int			beyond = 0;
+
+	if (node->on_row)
+		beyond = node->current->rows_count - 1 - node->current->live[node->current->next - 1] +
+			(node->ahead != NULL ? node->ahead->rows_count : 0) + (node->child_ended ? 1 : 0);
+	forget_rows(node);
+	for (; beyond > 0; beyond--)
+		ExecProcNode(outerPlanState(node));
+	node->child_ended = false;
+	node->backward = !node->backward;
+	reset_ramp(node);
+}
+
 static TupleTableSlot *
 exec_node(CustomScanState *css)
 {
 	InferBatchState *node = (InferBatchState *) css;
 
+	if (unlikely(node->backward != ScanDirectionIsBackward(css->ss.ps.state->es_direction)))
+		turn_around(node);
 	for (;;)
 	{
 		Batch	   *batch = node->current;
@@ -487,6 +519,7 @@ exec_node(CustomScanState *css)
 		{
 			int			row = batch->live[batch->next++];
 
+			node->on_row = true;
 			ResetExprContext(css->ss.ps.ps_ExprContext);
 			if (batch->errors[row] != NULL)
 				ReThrowError(batch->errors[row]);
@@ -495,19 +528,11 @@ exec_node(CustomScanState *css)
 		}
 		if (!next_round(node))
 		{
+			node->on_row = false;
 			ExecClearTuple(css->ss.ss_ScanTupleSlot);
 			return NULL;
 		}
 	}
-}
-
-static void
-forget_rows(InferBatchState *node)
-{
-	ExecClearTuple(node->css.ss.ss_ScanTupleSlot);
-	for (int i = 0; i < BATCHES; i++)
-		infer_batch_clear(&node->batches[i]);
-	node->current = node->ahead = NULL;
 }
 
 static void
@@ -518,7 +543,7 @@ rescan_node(CustomScanState *css)
 		(node->current == NULL || node->current->next >= node->current->live_count);
 
 	forget_rows(node);
-	node->child_ended = false;
+	node->child_ended = node->on_row = node->backward = false;
 	if (css->ss.ps.chgParam != NULL)
 		for (int i = 0; i < node->calls_count; i++)
 			node->calls[i].constant_known = false;

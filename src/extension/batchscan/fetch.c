@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "access/relscan.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "utils/datum.h"
@@ -60,6 +61,24 @@ make_room(InferBatchState *node, Batch *batch)
 	MemoryContextSwitchTo(old);
 }
 
+/* Of the row that the child scanned last; invalid where it has none (the row is given by a recheck). */
+static ItemPointerData
+scanned_tid(ScanState *base)
+{
+	ItemPointerData none;
+
+	ItemPointerSetInvalid(&none);
+	if (TupIsNull(base->ss_ScanTupleSlot))
+		return none;
+	if (IsA(base, IndexOnlyScanState))
+	{
+		const struct IndexScanDescData *scan = ((IndexOnlyScanState *) base)->ioss_ScanDesc;
+
+		return scan != NULL ? scan->xs_heaptid : none;
+	}
+	return base->ss_ScanTupleSlot->tts_tid;
+}
+
 /* In the batch's context. */
 static void
 keep_row(InferBatchState *node, Batch *batch, TupleTableSlot *slot)
@@ -88,14 +107,7 @@ keep_row(InferBatchState *node, Batch *batch, TupleTableSlot *slot)
 	batch->bytes += (sizeof(Datum) + sizeof(bool)) * node->columns;
 	batch->errors[batch->rows_count] = NULL;
 	if (batch->tids != NULL)
-	{
-		TupleTableSlot *scanned = node->base->ss_ScanTupleSlot;
-
-		if (TupIsNull(scanned))
-			ItemPointerSetInvalid(&batch->tids[batch->rows_count]);
-		else
-			batch->tids[batch->rows_count] = scanned->tts_tid;
-	}
+		batch->tids[batch->rows_count] = scanned_tid(node->base);
 	batch->rows_count++;
 }
 

@@ -141,6 +141,8 @@ typedef struct InferBatchState
 	int			ramp;				/* rows of the next batch; doubled until batch_rows */
 	bool		alone;				/* infer.batching is off: row by row */
 	bool		child_ended;
+	bool		backward;			/* a cursor moves so, row by row */
+	bool		on_row;				/* the last answer was a row */
 	Batch		batches[BATCHES];
 	Batch	   *current;			/* whose rows are handed out; or NULL */
 	Batch	   *ahead;				/* in flight; or NULL */
