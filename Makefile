@@ -1,6 +1,7 @@
 # infer: PGXS build of the extension (infer.so) and of the engine beside it.
 #
 #	make && make install			with PG_CONFIG=… for another server than pg_config's own
+#	make DEVELOPER=1				with settings that tests of infer itself want
 #	make CUDA=1						also builds infer_cuda.so (needs nvcc); never probed in silence
 #	make installcheck				pg_regress against a running server that has infer preloaded
 #	make check-unit					the tests that need no server
@@ -10,6 +11,7 @@
 
 PG_CONFIG ?= pg_config
 CUDA ?= 0
+DEVELOPER ?= 0
 
 # Not VERSION: that is PostgreSQL's own in the makefiles included below.
 INFER_VERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" infer.control)
@@ -36,7 +38,7 @@ PG_MAJOR := $(MAJORVERSION)
 
 # ---- the extension: loaded into PostgreSQL, links libc and libm only ----
 
-EXT_BUILD = $(BUILD)/pg$(PG_MAJOR)
+EXT_BUILD = $(BUILD)/pg$(PG_MAJOR)$(if $(filter 1,$(DEVELOPER)),-developer)
 EXT_SOURCES = $(wildcard src/extension/*.c src/extension/*/*.c src/extension/*/*/*.c) src/protocol/protocol.c
 EXT_OBJECTS = $(EXT_SOURCES:src/%.c=$(EXT_BUILD)/%.o)
 EXT_MODULE = $(EXT_BUILD)/infer.so
@@ -46,11 +48,13 @@ EXT_MODULE = $(EXT_BUILD)/infer.so
 EXT_CFLAGS = $(INFER_WARNINGS) $(filter-out -Wshadow=% -Wimplicit-fallthrough=% -Wcast-function-type -Wno-% -Wmissing-variable-declarations,$(CFLAGS)) $(CFLAGS_SL) -fvisibility=hidden -std=gnu11 $(EXT_EXPORT)
 # 15 leaves PGDLLEXPORT empty; later versions define it like this
 EXT_EXPORT = -D'PGDLLEXPORT=__attribute__((visibility("default")))'
+# settings that only tests of infer itself want: infer.debug_batch_all
+EXT_DEVELOPER = $(if $(filter 1,$(DEVELOPER)),-DINFER_DEVELOPER)
 INFER_WARNINGS = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers $(WERROR)
 
 $(EXT_BUILD)/%.o: src/%.c infer.control
 	@mkdir -p $(@D)
-	$(CC) $(EXT_CFLAGS) $(CPPFLAGS) -DINFER_VERSION='"$(INFER_VERSION)"' -MMD -MP -c -o $@ $<
+	$(CC) $(EXT_CFLAGS) $(EXT_DEVELOPER) $(CPPFLAGS) -DINFER_VERSION='"$(INFER_VERSION)"' -MMD -MP -c -o $@ $<
 
 $(EXT_MODULE): $(EXT_OBJECTS)
 	$(CC) -shared -o $@ $^ $(filter-out -Wl$(comma)--export-dynamic,$(LDFLAGS)) -lm

@@ -53,6 +53,9 @@ extern int	infer_payload_limit;		/* kB */
 extern int	infer_engine_timeout;		/* ms */
 extern bool infer_log_requests;
 extern bool infer_batching;				/* userset */
+#ifdef INFER_DEVELOPER
+extern bool infer_debug_batch_all;		/* userset */
+#endif
 extern int	infer_statement_batch_rows;	/* userset */
 extern int	infer_timeout;				/* userset, ms, 0 none */
 extern int	infer_spin_time;			/* userset, usec */

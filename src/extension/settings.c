@@ -23,6 +23,9 @@ int			infer_batch_rows;
 bool		infer_batching = true;
 int			infer_cache_size;
 int			infer_cpu_threads;
+#ifdef INFER_DEVELOPER
+bool		infer_debug_batch_all;
+#endif
 char	   *infer_device;
 int			infer_engine_timeout;
 int			infer_job_share;
@@ -185,6 +188,15 @@ assign_batching(bool newval, void *extra)
 		ResetPlanCache();
 }
 
+#ifdef INFER_DEVELOPER
+static void
+assign_debug_batch_all(bool newval, void *extra)
+{
+	if (newval != infer_debug_batch_all)
+		ResetPlanCache();
+}
+#endif
+
 static void
 define_session_settings(void)
 {
@@ -194,6 +206,14 @@ define_session_settings(void)
 							 &infer_batching,
 							 true,
 							 PGC_USERSET, 0, NULL, assign_batching, NULL);
+#ifdef INFER_DEVELOPER
+	DefineCustomBoolVariable("infer.debug_batch_all",
+							 "Computes every function that is not volatile as if it were a verb.",
+							 "For tests of the batch scan, in builds for developers only.",
+							 &infer_debug_batch_all,
+							 false,
+							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, assign_debug_batch_all, NULL);
+#endif
 	DefineCustomEnumVariable("infer.on_error",
 							 "Sets what a call gives that fails for its row or for want of the engine.",
 							 "With null it gives NULL where infer.try() would.",
