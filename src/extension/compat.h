@@ -82,4 +82,53 @@ extern int	no_such_variable
 #define infer_wait_event_new(name) PG_WAIT_EXTENSION
 #endif
 
+/* ---- plans ---- */
+
+#include "nodes/plannodes.h"
+
+/* 16: constructors of JSON became expressions (7081ac46ace) */
+#if PG_VERSION_NUM >= 160000
+#define infer_is_json_constructor(node) IsA(node, JsonConstructorExpr)
+#else
+#define infer_is_json_constructor(node) false
+#endif
+
+/* 17: merge_action() is an expression (c649fa24a42) */
+/* 18: RETURNING reads OLD and NEW (80feb727c86) */
+#if PG_VERSION_NUM >= 180000
+#define infer_is_of_returning(node) (IsA(node, MergeSupportFunc) || IsA(node, ReturningExpr))
+#elif PG_VERSION_NUM >= 170000
+#define infer_is_of_returning(node) IsA(node, MergeSupportFunc)
+#else
+#define infer_is_of_returning(node) false
+#endif
+
+/* 17: MERGE has conditions beside its actions (0294df2f1f8) */
+#if PG_VERSION_NUM >= 170000
+#define infer_merge_join_conditions(modify) ((modify)->mergeJoinConditions)
+#else
+#define infer_merge_join_conditions(modify) NIL
+#endif
+
+/* 18: plans count disabled nodes (e2225346793) and columns can be virtual (83ea6c54025) */
+#if PG_VERSION_NUM >= 180000
+#define infer_copy_disabled(to, from) ((to)->disabled_nodes = (from)->disabled_nodes)
+#define infer_is_virtual_column(column) ((column)->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
+#else
+#define infer_copy_disabled(to, from) ((void) 0)
+#define infer_is_virtual_column(column) false
+#endif
+
+/* ---- EXPLAIN ---- */
+
+/* 18: a hook for what is told of a plan (4fd02bf7cf9) */
+#if PG_VERSION_NUM >= 180000
+#define INFER_HAS_EXPLAIN_PER_PLAN
+#endif
+
+/* 17: what EXPLAIN does by itself is a function */
+#if PG_VERSION_NUM >= 170000
+#define infer_explain_query standard_ExplainOneQuery
+#endif
+
 #endif							/* INFER_COMPAT_H */

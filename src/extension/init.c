@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "infer.h"
+#include "batchscan/batchscan.h"
 
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -24,4 +25,5 @@ _PG_init(void)
 	infer_shared_init();
 	infer_supervisor_init();
 	infer_catalog_init();
+	infer_batch_init();
 }
