@@ -2,7 +2,7 @@
 # statement: what batching inside a statement gains, and what it costs.
 #
 # tiny		28 -> 64 -> 1: a row costs the model next to nothing, so the statement's own cost shows
-# mid		28 -> 512 -> 512 -> 1: some microseconds a row
+# mid		28 -> 1024 -> 1024 -> 1: some microseconds a row
 # heavy		28 -> 2048 -> 2048 -> 1: some tens of microseconds a row
 # ten		10 named features -> 16 -> 1, from 10 columns of float8
 #

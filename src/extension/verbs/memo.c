@@ -179,7 +179,8 @@ count_probe(Memo *memo, bool hit)
 	memo->hits += hit;
 	if (memo->probes < (memo->sampled ? MEMO_WINDOW_SAMPLED : MEMO_WINDOW))
 		return;
-	memo->sampled = memo->hits * saved < (uint64) memo->probes * MEMO_PROBE_NSEC;
+	memo->sampled = saved < MEMO_DEAR * MEMO_PROBE_NSEC &&
+		memo->hits * saved < (uint64) memo->probes * MEMO_PROBE_NSEC;
 	memo->probes = memo->hits = 0;
 }
 

@@ -17,7 +17,9 @@
  *	MEMO_UNKNOWN_NSEC until it is known) and MEMO_VALUE_NSEC or MEMO_DATUM_NSEC around it.  If that
  *	does not add up over MEMO_WINDOW probes, only one row of MEMO_SAMPLE is probed from then on,
  *	chosen by its contents, so that equal rows are still seen; if it does over MEMO_WINDOW_SAMPLED of
- *	these, all are again.  A table without equal rows pays some 5 ns a row.
+ *	these, all are again.  A table without equal rows pays some 5 ns a row.  Where a row is worth
+ *	MEMO_DEAR probes all are probed whatever comes of it: that costs a fiftieth of them at most, and
+ *	equal rows that lie far apart are found.
  */
 #ifndef INFER_VERBS_MEMO_H
 #define INFER_VERBS_MEMO_H
@@ -31,6 +33,7 @@
 #define MEMO_WINDOW			512
 #define MEMO_WINDOW_SAMPLED	64
 #define MEMO_SAMPLE			16
+#define MEMO_DEAR			50
 #define MEMO_NONE			(-1)
 
 typedef struct Memo Memo;
