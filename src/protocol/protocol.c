@@ -229,6 +229,8 @@ infer_put_signature(struct infer_writer *w, const struct infer_signature *signat
 	infer_put_u32(w, signature->task);
 	infer_put_u32(w, signature->flags);
 	infer_put_u64(w, signature->bytes);
+	infer_put_u64(w, signature->alone_nsec);
+	infer_put_u64(w, signature->row_nsec);
 	put_text(w, signature->kind);
 	put_text(w, signature->format);
 	put_text(w, signature->notes);
@@ -336,6 +338,8 @@ infer_get_signature(struct infer_reader *r, struct infer_signature *out,
 	out->task = infer_get_u32(r);
 	out->flags = infer_get_u32(r);
 	out->bytes = infer_get_u64(r);
+	out->alone_nsec = infer_get_u64(r);
+	out->row_nsec = infer_get_u64(r);
 	if (out->task > INFER_TASK_CLASSIFIER)
 		r->failed = 1;
 	out->kind = get_text(&d, INFER_NAME_MAX);

@@ -596,6 +596,8 @@ struct infer_signature				/* the pointers belong to whoever decoded or built it 
 	uint32_t	task;				/* enum infer_task */
 	uint32_t	flags;				/* INFER_SIGNATURE_* */
 	uint64_t	bytes;				/* weights in memory */
+	uint64_t	alone_nsec;			/* predicted of a row by itself; 0: no prediction */
+	uint64_t	row_nsec;			/* and of one of many that are computed together */
 	char	   *kind;				/* "graph", later "trees", "encoder", "decoder" */
 	char	   *format;				/* "onnx 8, ai.onnx 17, ai.onnx.ml 3" */
 	char	   *notes;				/* what a user should know, or "" */

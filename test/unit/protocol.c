@@ -216,6 +216,8 @@ example(void)
 		.task = INFER_TASK_CLASSIFIER,
 		.flags = INFER_SIGNATURE_ROW_BY_ROW,
 		.bytes = 123456789012,
+		.alone_nsec = 98765432109,
+		.row_nsec = 4321,
 		.kind = "graph",
 		.format = "onnx 8, ai.onnx 17",
 		.notes = "",

@@ -7,6 +7,8 @@
 
 #include "../status.h"
 
+#define PREDICTED_ROWS	256u		/* of one batch */
+
 /* NULL if the reply can hold rows of it, else what is wrong with its size. */
 static const char *
 size_check(const struct infer_tensor *tensor)
@@ -43,6 +45,23 @@ check_signature(const struct infer_signature *signature, struct status *status)
 	return true;
 }
 
+/* What the planner takes a row's time for as long as none was measured. */
+static void
+predict_rows(struct model *model)
+{
+	struct model_cost alone = {.rows = 1};
+	struct model_cost many = {.rows = PREDICTED_ROWS};
+
+	if (model->ops->estimate_nsec == NULL)
+		return;
+	if (many.rows > model->batch_rows_max)
+		many.rows = model->batch_rows_max;
+	if (many.rows == 0)
+		many.rows = 1;
+	model->signature.alone_nsec = 1 + model->ops->estimate_nsec(model, &alone);
+	model->signature.row_nsec = 1 + model->ops->estimate_nsec(model, &many) / many.rows;
+}
+
 struct model *
 model_open(const struct model_files *files, const char *options, struct device *device,
 		   struct status *status)
@@ -59,6 +78,8 @@ model_open(const struct model_files *files, const char *options, struct device *
 			model_close(model);
 			model = NULL;
 		}
+		if (model != NULL)
+			predict_rows(model);
 		if (model == NULL && status->error == 0)
 			status_set(status, INFER_ERROR_INTERNAL, "a model of kind \"%s\" could not be opened", (*kind)->kind);
 		return model;

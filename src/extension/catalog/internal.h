@@ -47,6 +47,7 @@
 #define INFER_ID_OPTION			"id"
 #define INFER_CHUNK_BYTES		(1024 * 1024)
 #define INFER_FILES_MAX			1024	/* files of one model */
+#define INFER_ROW_NSEC_MAX		UINT64CONST(3600000000000)	/* of a predicted row: an hour */
 #define INFER_DEPTH_MAX			8		/* folders within folders of one model */
 
 /* ---- tables.c ---- */
@@ -191,6 +192,9 @@ extern char **infer_copy_texts(char **texts, uint32 count);
 
 /* An array of strings under a key of an object; count 0 and NULL if there is none. */
 extern char **infer_jsonb_strings(Jsonb *jsonb, const char *key, uint32 *count);
+
+/* A time in an object; 0 if there is none, or none that can be.  Raises nothing. */
+extern uint64 infer_jsonb_nsec(Jsonb *jsonb, const char *key);
 
 /* ---- options.c ---- */
 

@@ -4,7 +4,7 @@
  *	  infer.model_version and shown by infer.model_versions.
  *
  * {"task": "classifier", "kind": "graph", "format": "…", "notes": "…", "bytes": 1234,
- *  "row_by_row": true,
+ *  "alone_nsec": 5678, "row_nsec": 123, "row_by_row": true,
  *  "inputs": [{"name": "x", "type": "float32", "dims": [30], "batch": true, "missing": true}],
  *  "outputs": [{"name": "label", "type": "int64", "dims": [], "batch": true, "role": "label", "map": true}],
  *  "classes": ["benign", "malignant"], "features": ["age", "bmi"]}
@@ -90,6 +90,15 @@ push_pair(JsonbParseState **state, const char *key, const char *text)
 }
 
 static void
+push_nsec(JsonbParseState **state, const char *key, uint64 nsec)
+{
+	if (nsec == 0)
+		return;
+	push_string(state, WJB_KEY, key);
+	push_number(state, WJB_VALUE, (int64) Min(nsec, INFER_ROW_NSEC_MAX));
+}
+
+static void
 push_tensor(JsonbParseState **state, const struct infer_tensor *tensor)
 {
 	pushJsonbValue(state, WJB_BEGIN_OBJECT, NULL);
@@ -143,6 +152,8 @@ infer_signature_to_jsonb(const struct infer_signature *signature)
 		push_pair(&state, "notes", signature->notes);
 	push_string(&state, WJB_KEY, "bytes");
 	push_number(&state, WJB_VALUE, (int64) signature->bytes);
+	push_nsec(&state, "alone_nsec", signature->alone_nsec);
+	push_nsec(&state, "row_nsec", signature->row_nsec);
 	if (signature->flags & INFER_SIGNATURE_ROW_BY_ROW)
 		push_true(&state, "row_by_row");
 	push_tensors(&state, "inputs", signature->inputs, signature->inputs_count);
@@ -198,6 +209,20 @@ number_value(const JsonbValue *value, const char *key)
 	if (value == NULL || value->type != jbvNumeric)
 		malformed(key);
 	return DatumGetInt64(DirectFunctionCall1(numeric_int8, NumericGetDatum(value->val.numeric)));
+}
+
+/* A time under a key of an object; 0 if there is none, or none that can be.  Raises nothing. */
+uint64
+infer_jsonb_nsec(Jsonb *jsonb, const char *key)
+{
+	JsonbValue	value;
+	double		nsec;
+
+	if (!JB_ROOT_IS_OBJECT(jsonb) ||
+		getKeyJsonValueFromContainer(&jsonb->root, key, strlen(key), &value) == NULL || value.type != jbvNumeric)
+		return 0;
+	nsec = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow, NumericGetDatum(value.val.numeric)));
+	return nsec >= 1 ? (uint64) Min(nsec, (double) INFER_ROW_NSEC_MAX) : 0;
 }
 
 static JsonbContainer *
@@ -313,6 +338,8 @@ infer_signature_from_jsonb(Jsonb *jsonb, struct infer_signature *signature)
 	signature->format = member_text(root, "format");
 	signature->notes = member_text(root, "notes");
 	signature->bytes = (uint64) number_value(member(root, "bytes", &value), "bytes");
+	signature->alone_nsec = infer_jsonb_nsec(jsonb, "alone_nsec");
+	signature->row_nsec = infer_jsonb_nsec(jsonb, "row_nsec");
 	if (member_true(root, "row_by_row"))
 		signature->flags |= INFER_SIGNATURE_ROW_BY_ROW;
 	signature->inputs = read_tensors(root, "inputs", &signature->inputs_count);
