@@ -198,36 +198,41 @@ GRANT SELECT ON infer.model_versions, infer.models TO PUBLIC;
 
 /* ---- the verbs ---- */
 
+/* Tells the planner what a call costs; an extension's own, so superuser's, privilege. */
+CREATE FUNCTION infer.verb_support(internal) RETURNS internal
+	LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'infer_verb_support';
+COMMENT ON FUNCTION infer.verb_support(internal) IS 'tells the planner what a call of a model costs';
+
 /*
  * STABLE, never IMMUTABLE: a model can be replaced.  Called on NULL: one NULL input gives
  * NULL, a NULL among several is a missing value.
  */
 CREATE FUNCTION @extschema@.infer(model text, VARIADIC input "any") RETURNS jsonb
-	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer';
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 SUPPORT infer.verb_support AS 'MODULE_PATHNAME', 'infer';
 COMMENT ON FUNCTION @extschema@.infer(text, VARIADIC "any") IS 'whatever the model returns for the input';
 
 CREATE FUNCTION infer.try(model text, VARIADIC input "any") RETURNS jsonb
-	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer_try';
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 SUPPORT infer.verb_support AS 'MODULE_PATHNAME', 'infer_try';
 COMMENT ON FUNCTION infer.try(text, VARIADIC "any") IS 'like infer(), but NULL instead of an error of this row or of a lost, late or full engine';
 
 CREATE FUNCTION infer.predict(model text, VARIADIC input "any") RETURNS double precision
-	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer_predict';
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 SUPPORT infer.verb_support AS 'MODULE_PATHNAME', 'infer_predict';
 COMMENT ON FUNCTION infer.predict(text, VARIADIC "any") IS 'the one number that a regression or a network with one output returns';
 
 CREATE FUNCTION infer.outputs(model text, VARIADIC input "any") RETURNS double precision[]
-	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer_outputs';
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 SUPPORT infer.verb_support AS 'MODULE_PATHNAME', 'infer_outputs';
 COMMENT ON FUNCTION infer.outputs(text, VARIADIC "any") IS 'the numbers that a model returns';
 
 CREATE FUNCTION infer.classify(model text, VARIADIC input "any") RETURNS text
-	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer_classify';
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 SUPPORT infer.verb_support AS 'MODULE_PATHNAME', 'infer_classify';
 COMMENT ON FUNCTION infer.classify(text, VARIADIC "any") IS 'the label that a classifier chooses';
 
 CREATE FUNCTION infer.probabilities(model text, VARIADIC input "any") RETURNS jsonb
-	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer_probabilities';
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 SUPPORT infer.verb_support AS 'MODULE_PATHNAME', 'infer_probabilities';
 COMMENT ON FUNCTION infer.probabilities(text, VARIADIC "any") IS 'the probability of each class';
 
 CREATE FUNCTION infer.probability(model text, class text, VARIADIC input "any") RETURNS double precision
-	LANGUAGE c STABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'infer_probability';
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 SUPPORT infer.verb_support AS 'MODULE_PATHNAME', 'infer_probability';
 COMMENT ON FUNCTION infer.probability(text, text, VARIADIC "any") IS 'the probability of one class';
 
 /* ---- the engine ---- */

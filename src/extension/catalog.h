@@ -66,6 +66,23 @@ extern bool infer_model_current(const InferModel *model);
 /* Raises 42501 unless the current user may use the model. */
 extern void infer_model_check_usage(const InferModel *model);
 
+typedef struct InferGlance
+{
+	uint8		key[INFER_KEY_BYTES];
+	uint64		bytes;				/* of its weights, about */
+	uint64		alone_nsec;			/* predicted, as in the signature; 0: not */
+	uint64		row_nsec;
+} InferGlance;
+
+/*
+ * What the planner may know of a model: never raises, never asks the engine.  false: nothing,
+ * because there is no such model, or the current user may not use it, or it is no time to look.
+ */
+extern bool infer_model_glance(const char *name, InferGlance *glance);
+
+/* Changes whenever a glance may tell something else, but for what a snapshot sees. */
+extern uint64 infer_catalog_generation(void);
+
 /*
  * Write the version's files into the model cache, as the engine's NEED_FILES asked: one
  * temporary folder, fsync, rename.  Errors: disk full, cache_size, a chunk missing.

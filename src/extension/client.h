@@ -96,6 +96,12 @@ extern bool infer_client_profile(InferCall *call, struct infer_reader *profile);
 
 extern void infer_client_end(InferCall *call);
 
+/*
+ * What a row of a model takes on the device, in nsec, as all sessions measured it lately: which is
+ * INFER_ROW_ALONE or INFER_ROW_OF_MANY.  0: not known.
+ */
+extern uint64 infer_client_row_nsec(const uint8 *key, int which);
+
 /* ---- many rows, of which it is not known how many they will be ---- */
 
 /* Before submit: only the first so many of the rows begun are sent. */

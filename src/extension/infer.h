@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "datatype/timestamp.h"
+#include "port/atomics.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 #include "utils/errcodes.h"
@@ -80,6 +81,17 @@ typedef struct InferGuilty
 	TimestampTz times[INFER_GUILTY_TIMES];
 } InferGuilty;
 
+#define INFER_MEASURED_MAX	256			/* models whose rows were measured */
+
+enum { INFER_ROW_ALONE, INFER_ROW_OF_MANY, INFER_ROW_TIMES };
+
+typedef struct InferMeasured			/* client/measured.c */
+{
+	pg_atomic_uint64 model;				/* first bytes of its key, not 0; 0: free */
+	pg_atomic_uint64 nsec[INFER_ROW_TIMES];	/* of a row on the device, 48 bits, below 16 bits of model; 0: not known */
+	pg_atomic_uint32 used;				/* about when, seconds since 2000 */
+} InferMeasured;
+
 typedef struct InferShared
 {
 	LWLock	   *lock;					/* protects all of it but the atomics */
@@ -93,6 +105,7 @@ typedef struct InferShared
 	uint64		engine_stops;			/* ends of an engine that were ordered: nobody's guilt */
 	int			guilty_count;
 	InferGuilty guilty[INFER_GUILTY_MAX];
+	InferMeasured measured[INFER_MEASURED_MAX];	/* the lock is for new models only */
 } InferShared;
 
 extern InferShared *infer_shared;		/* NULL: not preloaded */

@@ -3,8 +3,8 @@
  *	  The shared memory of the extension, and the error for a library that has none.
  *
  * One struct InferShared, filled by the supervisor (engine_*, supervisor_*) and by
- * backends (restart_requested, guilty), and by preload.c's workers (preload_retry); its lock
- * protects all of it.
+ * backends (restart_requested, guilty, measured), and by preload.c's workers (preload_retry); its
+ * lock protects all of it but the atomics.
  */
 #include "postgres.h"
 
@@ -32,6 +32,20 @@ shared_request(void)
 	RequestNamedLWLockTranche(TRANCHE_NAME, 1);
 }
 
+static void
+init_measured(void)
+{
+	for (int i = 0; i < INFER_MEASURED_MAX; i++)
+	{
+		InferMeasured *measured = &infer_shared->measured[i];
+
+		pg_atomic_init_u64(&measured->model, 0);
+		for (int time = 0; time < INFER_ROW_TIMES; time++)
+			pg_atomic_init_u64(&measured->nsec[time], 0);
+		pg_atomic_init_u32(&measured->used, 0);
+	}
+}
+
 /* Runs again after a crash restart, on fresh memory. */
 static void
 shared_startup(void)
@@ -47,6 +61,7 @@ shared_startup(void)
 	{
 		memset(infer_shared, 0, sizeof(InferShared));
 		infer_shared->lock = &GetNamedLWLockTranche(TRANCHE_NAME)->lock;
+		init_measured();
 	}
 	LWLockRelease(AddinShmemInitLock);
 }

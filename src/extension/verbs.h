@@ -132,4 +132,13 @@ pg_noreturn extern void infer_rows_raise(InferRows *rows, int ticket);
 
 extern void infer_rows_end(InferRows *rows);
 
+/* ---- costs (cost.c) ---- */
+
+/*
+ * While a statement is planned, what is known of models' times stays as it was first seen: paths
+ * are compared by the same costs.  hold returns what release is to be given.
+ */
+extern uint64 infer_costs_hold(void);
+extern void infer_costs_release(uint64 outer);
+
 #endif							/* INFER_VERBS_H */

@@ -90,10 +90,12 @@ static PlannedStmt *
 plan_with_batches(Query *query, const char *text, int cursor_options, ParamListInfo parameters)
 {
 	planner_hook_type planner = prev_planner != NULL ? prev_planner : standard_planner;
+	uint64		outer = infer_costs_hold();
 	PlannedStmt *statement = planner(query, text, cursor_options, parameters);
 
 	if (infer_batching && infer_calls_verb(statement))
 		infer_batch_rewrite(statement, cursor_options);
+	infer_costs_release(outer);
 	return statement;
 }
 

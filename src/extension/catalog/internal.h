@@ -10,6 +10,7 @@
  *
  * Files
  *	resolve.c		from a name to what the engine needs, under a snapshot; catalog.h's calls
+ *	glance.c		from a name to what the planner may know
  *	models.c		the SQL functions that make and change models
  *	options.c		what create_model's options may say
  *	signature.c		struct infer_signature ⇄ jsonb
@@ -121,6 +122,14 @@ typedef struct InferAnchor
 
 extern Oid	infer_table_oid(InferTable table);
 extern Oid	infer_table_key_oid(InferTable table);	/* of the primary key's index */
+
+/* ---- resolve.c ---- */
+
+/* The name's length and the version, 0: the active one, of name@version; false: malformed. */
+extern bool infer_name_split(const char *text, Size *length, int32 *version);
+
+/* As the cache has it for the active snapshot, or NULL; stays until invalidations are taken in. */
+extern const InferModel *infer_model_cached(const char *name);
 
 /* ---- anchors.c ---- */
 

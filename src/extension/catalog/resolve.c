@@ -176,28 +176,35 @@ row_right(const InferModel *model, Snapshot snapshot)
 
 /* ---- reading ---- */
 
-/* Splits name@version; version 0 is the active one. */
+bool
+infer_name_split(const char *text, Size *length, int32 *version)
+{
+	const char *at = strrchr(text, '@');
+	char	   *end;
+	long		number;
+
+	*version = 0;
+	*length = at != NULL ? (Size) (at - text) : strlen(text);
+	if (at == NULL)
+		return true;
+	errno = 0;
+	number = strtol(at + 1, &end, 10);
+	if (*length == 0 || at[1] < '1' || at[1] > '9' || *end != '\0' || errno != 0 || number > PG_INT32_MAX)
+		return false;
+	*version = (int32) number;
+	return true;
+}
+
 static void
 parse_name(const char *text, char *name, int32 *version)
 {
-	const char *at = strrchr(text, '@');
-	Size		length = at != NULL ? (Size) (at - text) : strlen(text);
+	Size		length;
 
-	*version = 0;
-	if (at != NULL)
-	{
-		char	   *end;
-		long		number;
-
-		errno = 0;
-		number = strtol(at + 1, &end, 10);
-		if (length == 0 || at[1] < '1' || at[1] > '9' || *end != '\0' || errno != 0 || number > PG_INT32_MAX)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_NAME),
-					 errmsg("invalid model name \"%s\"", infer_model_name_shown(text)),
-					 errhint("Write a model as its name, or as name@version with a version's number.")));
-		*version = (int32) number;
-	}
+	if (!infer_name_split(text, &length, version))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_NAME),
+				 errmsg("invalid model name \"%s\"", infer_model_name_shown(text)),
+				 errhint("Write a model as its name, or as name@version with a version's number.")));
 	if (length >= NAMEDATALEN)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -336,30 +343,41 @@ read_model(const char *text, MemoryContext context)
 	return model;
 }
 
+const InferModel *
+infer_model_cached(const char *name)
+{
+	CacheEntry *entry;
+
+	if (cache_generation != generation)
+		cache_reset();
+	if (IsolationUsesXactSnapshot() || strlen(name) >= CACHE_NAME_MAX)
+		return NULL;
+	entry = hash_search(cache, name, HASH_FIND, NULL);
+	if (entry == NULL || !row_right(entry->model, GetActiveSnapshot()))
+		return NULL;
+	if (!entry->model->row_settled)
+		entry->model->row_settled = TransactionIdPrecedes(entry->model->row_xmin, TransactionXmin);
+	return entry->model;
+}
+
 /* ---- what catalog.h promises ---- */
+
+uint64
+infer_catalog_generation(void)
+{
+	return generation;
+}
 
 InferModel *
 infer_model_resolve(const char *name, MemoryContext context)
 {
-	InferModel *model = NULL;
+	const InferModel *cached;
+	InferModel *model;
 
 	infer_require_preload();
 	AcceptInvalidationMessages();
-	if (cache_generation != generation)
-		cache_reset();
-	if (!IsolationUsesXactSnapshot() && strlen(name) < CACHE_NAME_MAX)
-	{
-		CacheEntry *entry = hash_search(cache, name, HASH_FIND, NULL);
-
-		if (entry != NULL && row_right(entry->model, GetActiveSnapshot()))
-		{
-			if (!entry->model->row_settled)
-				entry->model->row_settled = TransactionIdPrecedes(entry->model->row_xmin, TransactionXmin);
-			model = copy_model(entry->model, context);
-		}
-	}
-	if (model == NULL)
-		model = read_model(name, context);
+	cached = infer_model_cached(name);
+	model = cached != NULL ? copy_model(cached, context) : read_model(name, context);
 	infer_model_check_usage(model);
 	return model;
 }

@@ -17,6 +17,7 @@
  *	reply.c			reading the reply
  *	room.c			regions and memory that the session's own calls take from one another
  *	spin.c			watching for it instead of sleeping
+ *	measured.c		how long rows of each model take, in shared memory, for the planner
  *	recover.c		what an engine's death means to a call
  *	guilty.c		which models are disabled, in shared memory
  *	ask.c			load, unload, stats
@@ -250,6 +251,11 @@ extern bool spin_for_result(const InferCall *call);
 
 /* The engine took so long for a call of this key. */
 extern void spin_learn_time(const uint8 *key, uint64 nsec);
+
+/* ---- measured.c ---- */
+
+/* A call has finished: what its reply says of a row's time. */
+extern void measured_learn(const InferCall *call);
 
 /* ---- recover.c ---- */
 

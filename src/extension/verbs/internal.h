@@ -16,6 +16,7 @@
  *	rows.c			those of them that are sent together: adding, sending, waiting
  *	answers.c		their results and errors
  *	memo.c			results that a site remembers
+ *	cost.c			what a call costs, for the planner
  */
 #ifndef INFER_VERBS_INTERNAL_H
 #define INFER_VERBS_INTERNAL_H
