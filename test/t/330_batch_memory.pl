@@ -1,0 +1,38 @@
+# A statement of many rows keeps its backend small, whatever the rows: below work_mem and 64 MB.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use InferServer;
+use TinyModel;
+use Test::More;
+
+my $server = InferServer->start(work_mem => '4MB', jit => 'off', max_parallel_workers_per_gather => 0);
+$server->safe_psql("SELECT infer.create_model('m', data => " . sql_bytes(add_model(3)) . ")");
+my $limit = (4 + 64) * 1024;
+
+sub peak			# kB of a session of its own, after the statement
+{
+	my ($sql, $expected, $name) = @_;
+	my $session = $server->background_psql();
+	my $answer = $session->query($sql);
+
+	is($answer, $expected, $name);
+	open my $status, '<', '/proc/' . $session->backend_pid . '/status' or die "status: $!";
+	my ($peak) = map { /^VmHWM:\s+(\d+)/ } <$status>;
+	note "$name: $peak kB";
+	return $peak;
+}
+
+my $rows = 500_000;
+my $sum = $rows * ($rows + 1) / 2 + 3 * $rows;
+cmp_ok(peak("SELECT sum(infer.predict('m', i)) FROM generate_series(1, $rows) i", $sum, 'half a million different rows'), '<', $limit, 'take little memory');
+cmp_ok(peak("SELECT count(infer('m', i % 200000)) FROM generate_series(1, $rows) i", $rows, 'equal ones, with results by reference'), '<', $limit, 'likewise');
+cmp_ok(peak("SELECT count(*) FROM generate_series(1, $rows) i WHERE infer.predict('m', i) > 1000", $rows - 997, 'a condition'), '<', $limit, 'likewise');
+cmp_ok(peak("SELECT count(infer.try('m', CASE WHEN i % 2 = 0 THEN i ELSE 1e300 END)) FROM generate_series(1, 200000) i", 100_000,
+	'errors of half of the rows'), '<', $limit, 'likewise');
+cmp_ok(peak("SET infer.statement_batch_rows = 10000;
+	SELECT sum(infer.predict('m', i) + length(s)) FROM (SELECT i, repeat('x', 20000) AS s FROM generate_series(1, 10000) i OFFSET 0) wide",
+	50_005_000 + 3 * 10_000 + 20_000 * 10_000, 'wide rows that are kept beside'), '<', $limit, 'do not gather either');
+
+done_testing();
