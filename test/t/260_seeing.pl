@@ -28,8 +28,8 @@ is($server->safe_psql('SELECT count(*) FROM infer.activity'), '0', 'an idle engi
 
 my $running = $server->background_psql(user => 'alice');
 my $waiting = $server->background_psql(user => 'bob');
-$running->query('SELECT 1');
-$waiting->query("SET infer.request_class = 'job'");
+$running->query('SET infer.batching = off');
+$waiting->query("SET infer.batching = off; SET infer.request_class = 'job'");
 my ($running_pid, $waiting_pid) = ($running->backend_pid, $waiting->backend_pid);
 $running->send("SELECT count(infer.predict('m', i)) FROM generate_series(1, 1000) i");
 ok($server->poll_query_until("SELECT count(*) FROM infer.activity WHERE pid = $running_pid AND state = 'running'", '1'),
