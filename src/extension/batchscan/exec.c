@@ -217,15 +217,29 @@ earliest_wave(InferBatchState *node, const NodeCall *call, int wave)
 	return wave;
 }
 
+static bool
+wave_is_full(const InferBatchState *node, int wave)
+{
+	int			calls = 0;
+
+	for (int i = 0; i < node->calls_count; i++)
+		if (node->calls[i].wave == wave)
+			calls++;
+	return calls == WAVE_CALLS;
+}
+
 /* Calls come in the order of their stages, and a call after those that it uses. */
 static void
 begin_waves(InferBatchState *node)
 {
 	int			stage = -1;
 	int			first = 0;			/* wave of the stage */
+	int			wave;
 
 	node->wave_stage = palloc0(sizeof(int) * (node->calls_count + 1));
 	node->wave_protect = palloc0(sizeof(bool) * (node->calls_count + 1));
+	for (int i = 0; i < node->calls_count; i++)
+		node->calls[i].wave = -1;
 	for (int i = 0; i < node->calls_count; i++)
 	{
 		NodeCall   *call = &node->calls[i];
@@ -234,7 +248,9 @@ begin_waves(InferBatchState *node)
 		if (call->plan.stage > stage)
 			first = node->waves;
 		stage = call->plan.stage;
-		call->wave = earliest_wave(node, call, first);
+		for (wave = earliest_wave(node, call, first); wave < node->waves && wave_is_full(node, wave); wave++)
+			;
+		call->wave = wave;
 		node->waves = Max(node->waves, call->wave + 1);
 		node->wave_stage[call->wave] = stage;
 		if (wants_protection((Node *) call->plan.args) || wants_protection((Node *) call->plan.guard) ||

@@ -34,6 +34,8 @@
 #include "storage/spin.h"
 
 enum { BATCHES = 2 };				/* the current one, and the one in flight */
+enum { WAVE_CALLS = 48 };			/* of one wave: requests that are filled at the same time are bounded
+									 * by INFER_REGIONS_MAX */
 
 typedef struct NodeArgument
 {
