@@ -97,9 +97,9 @@ extern void infer_model_materialise(const InferModel *model);
 extern int	infer_model_open_reference(const InferModel *model, char **names, uint64 *sizes, int *fds, int max);
 
 /*
- * Every version of every model that the current user may see, by name and version; made
- * in the current memory context.
+ * Every version of every model, or of those that the current user may use, by name and
+ * version; made in the current memory context.
  */
-extern InferModel **infer_model_list(int *count);
+extern InferModel **infer_model_list(bool all, int *count);
 
 #endif							/* INFER_CATALOG_H */

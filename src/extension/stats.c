@@ -7,10 +7,11 @@
  * serves all databases, so a key may be unknown here, and several versions may share one
  * (equal files and options): each of them is then shown with the same figures.
  *
- * Who sees what: the models that one may use.  Members of pg_read_all_stats see the other
- * databases' models too, without a name.  Devices and their load are no secret.  Calls in
- * flight are shown to the role that made them, to members of it, and to those of
- * pg_read_all_stats, as pg_stat_activity does with what sessions do.
+ * Who sees what: the models that one may use.  Members of pg_read_all_stats see all, those of
+ * other databases without a name; names of this one's are no secret, pg_foreign_server has
+ * them.  Devices and their load are none either.  Calls in flight are shown to the role that
+ * made them, to members of it, and to those of pg_read_all_stats, as pg_stat_activity does
+ * with what sessions do.
  */
 #include "postgres.h"
 
@@ -114,7 +115,7 @@ each_model(ReturnSetInfo *result, PutModel put)
 	InferModel **models;
 
 	read_stats(&stats);
-	models = infer_model_list(&count);
+	models = infer_model_list(all, &count);
 	for (int i = 0; i < stats.head.models_count; i++)
 	{
 		const struct infer_stats_model *counters = &stats.models[i];

@@ -102,11 +102,12 @@ is($server->psql_sqlstate("SELECT * FROM infer.profile('m', 1)", user => 'alice'
 my $mine = "SELECT model, version, state, bytes > 0, loaded_at IS NOT NULL FROM infer.loaded_models";
 is($server->safe_psql($mine), 'm|1|loaded|t|t', 'infer.loaded_models has what the engine holds');
 is($server->safe_psql($mine, user => 'alice'), '', 'but not what one may not use');
-is($server->safe_psql($mine, user => 'carol'), '||loaded|t|t', 'pg_read_all_stats sees it without its name');
-is($server->safe_psql("SELECT model, class FROM infer.stats WHERE calls > 0 ORDER BY class LIMIT 1", user => 'carol'), '|interactive', 'its counters too');
+is($server->safe_psql($mine, user => 'carol'), 'm|1|loaded|t|t', 'pg_read_all_stats sees it all the same');
+is($server->safe_psql("SELECT model, class FROM infer.stats WHERE calls > 0 ORDER BY class LIMIT 1", user => 'carol'), 'm|interactive', 'its counters too');
 $server->safe_psql('CREATE DATABASE elsewhere');
 $server->safe_psql('CREATE EXTENSION infer', database => 'elsewhere');
-is($server->safe_psql($mine, database => 'elsewhere'), '||loaded|t|t', 'so does a superuser in another database');
+is($server->safe_psql($mine, database => 'elsewhere'), '||loaded|t|t', 'so does a superuser in another database, without its name');
+is($server->safe_psql($mine, database => 'elsewhere', user => 'carol'), '||loaded|t|t', 'and pg_read_all_stats');
 is($server->safe_psql($mine, database => 'elsewhere', user => 'alice'), '', 'and nobody else');
 
 $server->restart('infer.device' => 'null:delay=500');

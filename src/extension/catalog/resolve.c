@@ -412,7 +412,7 @@ compare_models(const void *a, const void *b)
 }
 
 InferModel **
-infer_model_list(int *count)
+infer_model_list(bool all, int *count)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
 	int			anchors_count;
@@ -428,7 +428,7 @@ infer_model_list(int *count)
 		ScanKeyData key;
 		HeapTuple	tuple;
 
-		if (infer_server_aclcheck(anchors[i].server, GetUserId(), ACL_USAGE) != ACLCHECK_OK)
+		if (!all && infer_server_aclcheck(anchors[i].server, GetUserId(), ACL_USAGE) != ACLCHECK_OK)
 			continue;
 		ScanKeyInit(&key, Anum_version_model_id, BTEqualStrategyNumber, F_UUID_EQ, UUIDPGetDatum(&anchors[i].id));
 		scan = systable_beginscan(table, infer_table_key_oid(INFER_TABLE_VERSION), true, snapshot, 1, &key);
