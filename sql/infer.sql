@@ -276,7 +276,7 @@ COMMENT ON VIEW infer.stats IS 'what the engine counted for each version and cla
 COMMENT ON COLUMN infer.stats.model IS 'of this database; NULL for one of another';
 COMMENT ON COLUMN infer.stats.version IS 'the model''s';
 COMMENT ON COLUMN infer.stats.class IS 'interactive, statement or job: see infer.request_class';
-COMMENT ON COLUMN infer.stats.calls IS 'that have ended, however';
+COMMENT ON COLUMN infer.stats.calls IS 'requests that have ended, however: of one row, or of many that a batch scan sends together';
 COMMENT ON COLUMN infer.stats.rows IS 'that were computed';
 COMMENT ON COLUMN infer.stats.batches IS 'that rows of this class were in';
 COMMENT ON COLUMN infer.stats.mean_batch_rows IS 'rows of such a batch, with those of other classes';
