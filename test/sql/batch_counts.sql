@@ -29,6 +29,9 @@ BEGIN
 END
 $$;
 SELECT infer.predict('counted', 1);
+-- a machine that is busy must not make requests shorter
+ALTER SYSTEM SET infer.slice = 1000000;
+SELECT pg_reload_conf(), pg_sleep(0.5);
 \o
 \pset format unaligned
 \pset tuples_only on
@@ -132,3 +135,5 @@ $$;
 DROP TABLE numbers, before;
 DROP FUNCTION counts, explained;
 SELECT infer.drop_model('counted');
+ALTER SYSTEM RESET infer.slice;
+SELECT pg_reload_conf();

@@ -27,12 +27,12 @@ SET max_parallel_workers_per_gather = 0;
 
 -- a cheap qual first, then trees, then a network, whatever the order in the text
 EXPLAIN (COSTS OFF) SELECT id FROM priced
-WHERE cardinality(infer.outputs('cost_network', x)) = 4 AND infer.predict('cost_trees', f) > 0 AND id % 7 = 0;
+WHERE cardinality(infer.outputs('cost_network', x)) = 4 AND infer.predict('cost_trees', f) + 0 + 0 + 0 > 0 AND id % 7 = 0;
 EXPLAIN (COSTS OFF) SELECT id FROM priced
-WHERE id % 7 = 0 AND infer.predict('cost_trees', f) > 0 AND cardinality(infer.outputs('cost_network', x)) = 4;
+WHERE id % 7 = 0 AND infer.predict('cost_trees', f) + 0 + 0 + 0 > 0 AND cardinality(infer.outputs('cost_network', x)) = 4;
 SET infer.batching = off;
 EXPLAIN (COSTS OFF) SELECT id FROM priced
-WHERE cardinality(infer.outputs('cost_network', x)) = 4 AND infer.predict('cost_trees', f) > 0 AND id % 7 = 0;
+WHERE cardinality(infer.outputs('cost_network', x)) = 4 AND infer.predict('cost_trees', f) + 0 + 0 + 0 > 0 AND id % 7 = 0;
 RESET infer.batching;
 
 -- calls are postponed past ORDER BY and LIMIT
