@@ -43,7 +43,7 @@ struct setting
 static const struct setting settings_table[] = {
 	{"batch_delay", UNIT_USEC, FIELD(batch_delay), true, 1, 0, 1000000, "0", "longest wait to fill a batch"},
 	{"batch_rows", UNIT_COUNT, FIELD(batch_rows), true, 1, 1, INFER_ROWS_MAX, "256", "rows of one batch"},
-	{"cache_size", UNIT_BYTES, FIELD(cache_size), true, MB, 0, BYTES_MAX, "10GB", "size of the model cache on disk, kept by whoever writes it"},
+	{"cache_size", UNIT_BYTES, FIELD(cache_size), true, MB, 0, BYTES_MAX, "10GB", "size of the model cache on disk, kept by whoever writes into it"},
 	{"cpu_threads", UNIT_COUNT, FIELD(cpu_threads), false, 1, 0, 1024, "0", "compute threads, 0: one per usable core"},
 	{"device", UNIT_TEXT, FIELD(device), false, 0, 0, 0, "auto", "auto, cpu, or null:FAULT,... for tests"},
 	{"engine_timeout", UNIT_USEC, FIELD(engine_timeout), true, 1000, 0, USEC_MAX, "10s", "silence after which the supervisor replaces the engine"},
@@ -121,9 +121,9 @@ set_value(struct settings *settings, const struct setting *s, const char *text, 
 		return false;
 	}
 	if (s->unit == UNIT_COUNT)
-		*(uint32_t *) field = (uint32_t) value;
+		__atomic_store_n((uint32_t *) field, (uint32_t) value, __ATOMIC_RELAXED);
 	else
-		*(uint64_t *) field = value;
+		__atomic_store_n((uint64_t *) field, value, __ATOMIC_RELAXED);
 	return true;
 }
 

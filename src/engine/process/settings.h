@@ -2,6 +2,9 @@
  * settings.h
  *	  What the engine can be told: name=value, at its start and, for some, later.
  *
+ * A number that may change while the engine runs is stored atomically: who needs no other
+ * reads it without engine.lock.
+ *
  * A plain number is in the unit of the server's setting of that name (docs/settings.md);
  * sizes may also be written with B, kB, MB, GB or TB, times with us, ms, s or min.
  */
@@ -22,7 +25,7 @@ struct settings
 	uint64_t	memory;				/* bytes for models, 0: no bound */
 
 	/* also later */
-	uint64_t	cache_size;			/* bytes; kept by whoever writes the cache, not by the engine */
+	uint64_t	cache_size;			/* bytes; kept by backends and the loader, each for what it writes */
 	uint32_t	batch_rows;
 	uint64_t	batch_delay;		/* usec */
 	uint32_t	job_share;			/* percent */
