@@ -115,11 +115,31 @@ engine_stop(struct engine_process *e)
 	munmap(e->page, INFER_REGION_HEAD);
 }
 
+/* What a sanitizer has found in the engine stands in its log, and ended it. */
+static RAW_UNUSED void
+engine_show_findings(struct engine_process *e)
+{
+	FILE	   *log = fopen(e->log, "r");
+	char		line[512];
+	int			left = 0;
+
+	while (log != NULL && fgets(line, sizeof(line), log) != NULL)
+	{
+		if (left == 0 && (strstr(line, "Sanitizer: ") != NULL || strstr(line, "runtime error: ") != NULL))
+			left = 80;
+		if (left > 0 && left-- > 0)
+			fprintf(stderr, "# %s", line);
+	}
+	if (log != NULL)
+		fclose(log);
+}
+
 static RAW_UNUSED void
 engine_remove_folder(struct engine_process *e)
 {
 	char		command[128];
 
+	engine_show_findings(e);
 	if (getenv("INFER_TEST_KEEP") != NULL)
 		return;					/* to look at the log */
 	snprintf(command, sizeof(command), "rm -rf '%s'", e->folder);
