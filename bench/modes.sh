@@ -4,7 +4,7 @@
 # loop); the same calls at the same times without it.  For a network and for trees.
 #
 #	capacity	rows a second of the bulk client alone, which speaks the engine's protocol
-#				(bench/_load.c): a session sends its rows one by one
+#				(bench/_load.c), so that PostgreSQL's own work is not in the figure
 #	SQL			the interactive callers are sessions, each call a prepared statement that
 #				fetches a row (pgbench --rate); they and PostgreSQL take cores from the engine
 #	protocol	the callers speak the protocol as well, and take next to nothing
