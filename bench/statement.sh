@@ -33,7 +33,7 @@ CREATE TABLE many (id int PRIMARY KEY, x real[]);
 INSERT INTO many SELECT g, array_agg((sin(g * 31 + k))::real ORDER BY k)
   FROM generate_series(1, $rows) g, generate_series(1, 28) k GROUP BY g;
 CREATE TABLE repeated (id int PRIMARY KEY, x real[]);
-INSERT INTO repeated SELECT g, x FROM generate_series(1, $rows) g JOIN many ON many.id = 1 + g % ($rows / 10);
+INSERT INTO repeated SELECT g, x FROM generate_series(1, $rows) g JOIN many ON many.id = 1 + abs(hashint4(g)::bigint) % ($rows / 10) ORDER BY g;
 CREATE TABLE columns AS SELECT g AS id, sin(g) AS f0, sin(2 * g) AS f1, sin(3 * g) AS f2, sin(4 * g) AS f3, sin(5 * g) AS f4,
   sin(6 * g) AS f5, sin(7 * g) AS f6, sin(8 * g) AS f7, sin(9 * g) AS f8, sin(10 * g) AS f9 FROM generate_series(1, $rows) g;
 CREATE TABLE plain AS SELECT *, NULL::text AS document FROM columns WHERE id <= $documents;

@@ -56,6 +56,11 @@ is(rows_of('Reused', "SELECT infer.predict('w1', i % 10) FROM generate_series(1,
 is(rows_of('Calls', "SELECT infer.predict('w1', i % 10) FROM generate_series(1, 200) i"), 200, 'each is a call');
 cmp_ok(rows_of('Reused', "SELECT infer('w1', i % 10) FROM generate_series(1, 20000) i"), '>', 19000, 'and so are those of later ones');
 is(rows_of('Reused', "SELECT infer.predict('w1', i) FROM generate_series(1, 5000) i"), 0, 'no two of these are equal');
+# three of four are equal, so that every row is looked up; what is remembered just fits
+$server->safe_psql("ALTER ROLE postgres SET work_mem = '256kB'");
+cmp_ok(rows_of('Reused', "SELECT infer.predict('w1', CASE WHEN i % 4 <> 0 THEN 0 ELSE 1 + i / 4 % 1200 END) FROM generate_series(1, 19200) i"),
+	'>', 17900, 'what fills its share of work_mem is remembered to the last');
+$server->safe_psql('ALTER ROLE postgres RESET work_mem');
 is($server->safe_psql("SELECT string_agg(infer.predict('echo', x)::text, ' ') FROM (VALUES (0::float8), ('-0'), (0), ('-0')) v (x)"),
 	'0 -0 0 -0', 'zero is not minus zero');
 is($server->safe_psql(q{

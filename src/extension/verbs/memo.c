@@ -286,14 +286,16 @@ rehash(Memo *memo, uint32 count)
 static bool
 grow(Memo *memo)
 {
-	uint64		left = memo->bytes_max - Min(memo->bytes_max, bytes_used(memo));
-	uint64		more = Min(left / (sizeof(MemoEntry) + sizeof(uint32)), memo->room);
+	bool		more_buckets = memo->room > memo->buckets_count;
+	uint64		used = bytes_used(memo) + (more_buckets ? memo->buckets_count * sizeof(uint32) : 0);
+	uint64		left = memo->bytes_max - Min(memo->bytes_max, used);
+	uint64		more = Min(left / sizeof(MemoEntry), memo->room);
 
 	if (more < ENTRIES_FIRST || memo->room + more > PG_INT32_MAX)
 		return false;
 	memo->room += more;
 	memo->entries = repalloc_huge(memo->entries, memo->room * sizeof(MemoEntry));
-	if (memo->room > 2 * memo->buckets_count)
+	if (more_buckets)
 		rehash(memo, 2 * memo->buckets_count);
 	return true;
 }
@@ -410,7 +412,7 @@ memo_set(Memo *memo, int number, Datum value)
 	memo->entries[number].value = copy;
 	memo->entries[number].pending = false;
 	memo->entries[number].rows = 0;
-	while (bytes_used(memo) > memo->bytes_max && evict(memo))
+	while (memo->values_bytes > 0 && bytes_used(memo) > memo->bytes_max && evict(memo))
 		;
 }
 
