@@ -75,6 +75,13 @@ extern int	no_such_variable
 #define infer_create_wait_event_set(events) CreateWaitEventSet(TopMemoryContext, (events))
 #endif
 
+/* 17: random() has namesakes with arguments (e6341323a8d) */
+#if PG_VERSION_NUM >= 170000
+#define INFER_F_RANDOM F_RANDOM_
+#else
+#define INFER_F_RANDOM F_RANDOM
+#endif
+
 /* 17: extensions name their wait events (c9af0546530) */
 #if PG_VERSION_NUM >= 170000
 #define infer_wait_event_new(name) WaitEventExtensionNew(name)

@@ -42,6 +42,9 @@ INSERT INTO logged SELECT i, i FROM generate_series(1, 100) i;
 CREATE TRIGGER log_row BEFORE INSERT OR UPDATE OR DELETE ON logged FOR EACH ROW EXECUTE FUNCTION log_row();
 CREATE SEQUENCE counter;
 CREATE FUNCTION noisy(v real) RETURNS real LANGUAGE plpgsql VOLATILE AS $$ BEGIN PERFORM nextval('counter'); RETURN v; END $$;
+CREATE FUNCTION dear() RETURNS bigint LANGUAGE plpgsql VOLATILE COST 100000 AS $$ BEGIN RETURN nextval('counter'); END $$;
+CREATE FUNCTION changed() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT count(*) FROM target WHERE y IS NOT NULL $$;
+CREATE FUNCTION logged_rows() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT count(*) FROM logged $$;
 CREATE FUNCTION picky(v real) RETURNS real LANGUAGE plpgsql STABLE AS $$
 BEGIN
 	IF v > 4.9 THEN RAISE EXCEPTION 'picky about %', v; END IF;

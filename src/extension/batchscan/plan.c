@@ -126,6 +126,66 @@ reader_of_child(Plan *plan, Reader reader)
 	}
 }
 
+/* ---- what happens between their rows ---- */
+
+static bool
+reads_whole(const Plan *plan)
+{
+	switch (nodeTag(plan))
+	{
+		case T_Sort:
+		case T_Hash:
+			return true;
+		case T_Agg:
+			return ((const Agg *) plan)->aggstrategy == AGG_PLAIN || ((const Agg *) plan)->aggstrategy == AGG_HASHED;
+		default:
+			return false;
+	}
+}
+
+/* What a plan does itself, and those above it unless it hands out rows only at the end. */
+static Reader
+with_plan(Rewrite *rewrite, Plan *plan, Reader reader)
+{
+	if (reads_whole(plan))
+		reader.modifies = reader.calls_volatile = false;
+	if (IsA(plan, ModifyTable) || IsA(plan, LockRows))
+		reader.modifies = true;
+	if (infer_plan_is_volatile(rewrite->statement, plan))
+		reader.calls_volatile = true;
+	return reader;
+}
+
+/* A sibling is read between rows. */
+static Reader
+beside(Rewrite *rewrite, Plan *sibling, Reader reader)
+{
+	if (infer_reading_is_seen(rewrite->statement, sibling))
+		reader.modifies = reader.calls_volatile = true;
+	return reader;
+}
+
+static Reader
+reader_below(Rewrite *rewrite, Plan *plan, Reader reader)
+{
+	return with_plan(rewrite, plan, reader_of_child(plan, reader));
+}
+
+static Reader
+reader_below_outer(Rewrite *rewrite, Plan *join, Reader reader)
+{
+	return beside(rewrite, join->righttree, reader_below(rewrite, join, reader));
+}
+
+static Reader
+reader_below_inner(Rewrite *rewrite, Plan *join, Reader reader)
+{
+	reader = with_plan(rewrite, join, reader);
+	if (IsA(join, MergeJoin))
+		reader = beside(rewrite, join->lefttree, reader);
+	return reader_of_inner((Join *) join, reader);
+}
+
 /* ---- children ---- */
 
 static void
@@ -140,7 +200,7 @@ rewrite_list(Rewrite *rewrite, List *plans, Reader reader)
 static void
 rewrite_children(Rewrite *rewrite, Plan *plan, Reader reader)
 {
-	Reader		below = reader_of_child(plan, reader);
+	Reader		below = reader_below(rewrite, plan, reader);
 
 	switch (nodeTag(plan))
 	{
@@ -151,7 +211,8 @@ rewrite_children(Rewrite *rewrite, Plan *plan, Reader reader)
 		case T_NestLoop:
 		case T_MergeJoin:
 		case T_HashJoin:
-			plan->righttree = rewrite_plan(rewrite, plan->righttree, reader_of_inner((Join *) plan, reader));
+			below = reader_below_outer(rewrite, plan, reader);
+			plan->righttree = rewrite_plan(rewrite, plan->righttree, reader_below_inner(rewrite, plan, reader));
 			break;
 		case T_SubqueryScan:
 			((SubqueryScan *) plan)->subplan = rewrite_plan(rewrite, ((SubqueryScan *) plan)->subplan, below);
@@ -160,7 +221,7 @@ rewrite_children(Rewrite *rewrite, Plan *plan, Reader reader)
 			rewrite_list(rewrite, ((Append *) plan)->appendplans, below);
 			break;
 		case T_MergeAppend:
-			rewrite_list(rewrite, ((MergeAppend *) plan)->mergeplans, below);
+			rewrite_list(rewrite, ((MergeAppend *) plan)->mergeplans, beside(rewrite, plan, below));
 			break;
 		default:
 			plan->righttree = rewrite_plan(rewrite, plan->righttree, below);
@@ -188,22 +249,22 @@ rewrite_plan(Rewrite *rewrite, Plan *plan, Reader reader)
 			break;
 		case T_HashJoin:
 			{
-				Reader		outer = reader_of_outer((Join *) plan, reader);
-				Reader		inner = reader_of_inner((Join *) plan, reader);
+				Reader		outer = reader_below_outer(rewrite, plan, reader);
+				Reader		inner = reader_below_inner(rewrite, plan, reader);
 
 				infer_push_keys(rewrite, (HashJoin *) plan, &outer, &inner);
 			}
 			break;
 		case T_Agg:
 			{
-				Reader		below = reader_of_child(plan, reader);
+				Reader		below = reader_below(rewrite, plan, reader);
 
 				infer_push_aggregates(rewrite, (Agg *) plan, &below);
 			}
 			break;
 		case T_ProjectSet:
 			{
-				Reader		below = reader_of_child(plan, reader);
+				Reader		below = reader_below(rewrite, plan, reader);
 
 				infer_push_sets(rewrite, (ProjectSet *) plan, &below);
 			}

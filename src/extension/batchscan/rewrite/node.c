@@ -87,21 +87,39 @@ copy_estimates(Plan *to, const Plan *from)
 	to->allParam = bms_copy(from->allParam);
 }
 
+static int
+count_volatile(const PlannedStmt *statement, List *expressions)
+{
+	int			count = 0;
+	ListCell   *cell;
+
+	foreach(cell, expressions)
+		count += infer_is_volatile(statement, lfirst(cell));
+	return count;
+}
+
 /*
  * Whether the child must not be read further than row by row it would be: because it could be
- * told by who ends early, or by what is computed between its rows.
+ * told by who ends early, or by what is computed between its rows.  What is computed for a batch
+ * before its first row is handed out, the child and each qual, must be only one thing that is
+ * volatile, and nothing that happens between rows may be.
  */
 static bool
 must_go_one_by_one(const Hoist *hoist, Plan *child, List *targetlist, List *qual, const Reader *reader)
 {
 	const PlannedStmt *statement = hoist->rewrite->statement;
-	bool		qual_is_seen = infer_is_volatile(statement, (Node *) qual);
+	int			ahead;
 
 	if (hoist->kind == HOIST_RETURNING)
 		return infer_is_volatile(statement, (Node *) targetlist);
-	if (!qual_is_seen && !infer_reading_is_seen(statement, child))
+	ahead = count_volatile(statement, qual) + infer_reading_is_seen(statement, child);
+	if (ahead == 0)
 		return false;
-	return !reader->drained || infer_is_volatile(statement, (Node *) targetlist);
+	if (ahead > 1 || !reader->drained || reader->calls_volatile ||
+		infer_is_volatile(statement, (Node *) targetlist))
+		return true;
+	return reader->modifies && (infer_sees_changes(statement, (Node *) qual) ||
+								infer_reading_sees_changes(statement, child));
 }
 
 /*

@@ -43,6 +43,10 @@ typedef struct Reader
 	bool		parallel;			/* it is in a parallel worker */
 	int64		bound;				/* rows that it reads at most, as far as is known; 0: not known */
 	double		loops;				/* how often it starts over, about */
+
+	/* what happens above, or beside, between two rows that it reads */
+	bool		modifies;			/* rows are changed or locked */
+	bool		calls_volatile;		/* volatile functions are called */
 } Reader;
 
 typedef enum HoistKind
@@ -108,6 +112,16 @@ extern bool infer_is_volatile(const PlannedStmt *statement, Node *expression);
 
 /* Whether reading more or fewer of its rows could be told. */
 extern bool infer_reading_is_seen(const PlannedStmt *statement, Plan *plan);
+
+/* Whether what a plan itself evaluates is volatile; its children are not looked at. */
+extern bool infer_plan_is_volatile(const PlannedStmt *statement, Plan *plan);
+
+/*
+ * Whether a volatile function in it could see what the statement has changed so far, or a change
+ * could see the function's: all but a few that have to do with no table.
+ */
+extern bool infer_sees_changes(const PlannedStmt *statement, Node *expression);
+extern bool infer_reading_sees_changes(const PlannedStmt *statement, Plan *plan);
 
 /* ---- hoist.c ---- */
 

@@ -7,6 +7,7 @@
 #include "catalog/pg_proc.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
 #include "rewrite.h"
@@ -221,6 +222,7 @@ infer_visit_expressions(Plan *plan, ExpressionVisitor visit, void *context)
 typedef struct Seen
 {
 	const PlannedStmt *statement;
+	bool		changes;			/* look for what sees changes only */
 	bool		found;
 } Seen;
 
@@ -229,7 +231,18 @@ static void seen_visitor(Plan *plan, void *context);
 static bool
 function_is_volatile(Oid function, void *context)
 {
-	return func_volatile(function) == PROVOLATILE_VOLATILE;
+	const Seen *seen = context;
+
+	switch (function)
+	{
+		case F_CLOCK_TIMESTAMP:
+		case F_GEN_RANDOM_UUID:
+		case INFER_F_RANDOM:
+		case F_TIMEOFDAY:
+			return !seen->changes;
+		default:
+			return func_volatile(function) == PROVOLATILE_VOLATILE;
+	}
 }
 
 static bool
@@ -239,7 +252,7 @@ volatile_walker(Node *node, void *context)
 
 	if (node == NULL)
 		return false;
-	if (check_functions_in_node(node, function_is_volatile, NULL) || IsA(node, NextValueExpr))
+	if (check_functions_in_node(node, function_is_volatile, seen) || IsA(node, NextValueExpr))
 		return true;
 	if (IsA(node, SubPlan))
 	{
@@ -304,6 +317,31 @@ bool
 infer_reading_is_seen(const PlannedStmt *statement, Plan *plan)
 {
 	Seen		seen = {.statement = statement};
+
+	seen_visitor(plan, &seen);
+	return seen.found;
+}
+
+bool
+infer_plan_is_volatile(const PlannedStmt *statement, Plan *plan)
+{
+	Seen		seen = {.statement = statement};
+
+	return infer_visit_expressions(plan, volatile_visitor, &seen);
+}
+
+bool
+infer_sees_changes(const PlannedStmt *statement, Node *expression)
+{
+	Seen		seen = {.statement = statement, .changes = true};
+
+	return volatile_walker(expression, &seen);
+}
+
+bool
+infer_reading_sees_changes(const PlannedStmt *statement, Plan *plan)
+{
+	Seen		seen = {.statement = statement, .changes = true};
 
 	seen_visitor(plan, &seen);
 	return seen.found;
