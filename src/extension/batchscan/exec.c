@@ -633,7 +633,10 @@ infer_batch_counters(const InferBatchState *node, InferSiteCounters *sum)
 		}
 }
 
-/* Workers hand their counters over; the leader takes them before the memory goes. */
+/*
+ * Workers hand their counters over; the leader takes them before the memory goes.  It does so once:
+ * a node below a subquery that two expressions share is shut down for each of them.
+ */
 static void
 shutdown_node(CustomScanState *css)
 {
@@ -643,15 +646,12 @@ shutdown_node(CustomScanState *css)
 
 	if (shared == NULL)
 		return;
-	SpinLockAcquire(&shared->mutex);
-	if (!IsParallelWorker())
-		node->reported = shared->counters;
-	SpinLockRelease(&shared->mutex);
-	if (!IsParallelWorker())
-		return;
 	infer_batch_counters(node, &own);
 	SpinLockAcquire(&shared->mutex);
-	add_counters(&shared->counters, &own);
+	if (IsParallelWorker())
+		add_counters(&shared->counters, &own);
+	else
+		add_counters(&node->reported, &shared->counters);
 	SpinLockRelease(&shared->mutex);
 	node->shared = NULL;
 }
