@@ -97,16 +97,20 @@ as_root()
 }
 
 # The private servers lie in the build folder, or, where the user of the servers cannot read
-# that, in a folder of this checkout's own under /var/tmp.
+# that, in a folder of this checkout's own under /var/tmp.  Those with a build for developers
+# (make DEVELOPER=1) lie apart.
 servers_dir()
 {
+	local apart=
+
+	[ "${DEVELOPER:-0}" != 1 ] || apart=/developer
 	mkdir -p "$build" 2>/dev/null || true
 	if [ -n "${INFER_SERVERS:-}" ]; then
-		printf '%s\n' "$INFER_SERVERS"
+		printf '%s\n' "$INFER_SERVERS$apart"
 	elif [ "$(id -u)" != 0 ] || as_server_user test -r "$build" -a -x "$build" 2>/dev/null; then
-		printf '%s\n' "$build"
+		printf '%s\n' "$build$apart"
 	else
-		printf '/var/tmp/infer-servers-%s\n' "$(printf %s "$build" | cksum | cut -d' ' -f1)"
+		printf '/var/tmp/infer-servers-%s%s\n' "$(printf %s "$build" | cksum | cut -d' ' -f1)" "$apart"
 	fi
 }
 
