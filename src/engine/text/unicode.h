@@ -1,0 +1,99 @@
+/*
+ * unicode.h
+ *	  UTF-8, and what characters are to the reference library.
+ *
+ * The tables are written by script/unicode-tables, which asks the reference about every code
+ * point and says why no Unicode library will do.  With them ids depend neither on the C
+ * library nor on the release of the operating system.
+ */
+#ifndef ENGINE_TEXT_UNICODE_H
+#define ENGINE_TEXT_UNICODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define UNICODE_DECOMPOSED_MAX	8	/* characters of one decomposition or lower case, at most */
+
+/* Bits of unicode_flags. */
+#define UNICODE_DROPPED		0x01	/* what clean_text removes: controls, formats, U+FFFD */
+#define UNICODE_SPACE		0x02	/* White_Space */
+#define UNICODE_PUNCTUATION	0x04	/* general category P, and ASCII punctuation */
+#define UNICODE_MARK		0x08	/* what strip_accents removes: general category Mn */
+#define UNICODE_DECOMPOSES	0x10	/* has a canonical decomposition, Hangul included */
+#define UNICODE_LOWERS		0x20	/* has another lower case */
+#define UNICODE_WORD		0x40	/* \w of a regular expression */
+
+extern uint8_t unicode_flags(uint32_t point);
+
+/* Canonical_Combining_Class: 0 for what starts a sequence. */
+extern uint8_t unicode_class(uint32_t point);
+
+/* The full canonical decomposition, or the lower case; returns how many characters. */
+extern uint32_t unicode_decompose(uint32_t point, uint32_t to[UNICODE_DECOMPOSED_MAX]);
+extern uint32_t unicode_lower(uint32_t point, uint32_t to[UNICODE_DECOMPOSED_MAX]);
+
+/* Whether bytes are UTF-8 (no surrogates, nothing over U+10FFFF, no long forms); else *bad is
+ * the offset of the first that are not. */
+extern bool utf8_check(const uint8_t *bytes, size_t size, size_t *bad);
+
+/* The character at *at, of checked text, and its length in bytes. */
+static inline uint32_t
+utf8_decode(const uint8_t *at, uint32_t *length)
+{
+	if (at[0] < 0x80)
+		return *length = 1, at[0];
+	if (at[0] < 0xE0)
+		return *length = 2, (uint32_t) (at[0] & 0x1F) << 6 | (at[1] & 0x3F);
+	if (at[0] < 0xF0)
+		return *length = 3, (uint32_t) (at[0] & 0x0F) << 12 | (uint32_t) (at[1] & 0x3F) << 6 | (at[2] & 0x3F);
+	return *length = 4, (uint32_t) (at[0] & 0x07) << 18 | (uint32_t) (at[1] & 0x3F) << 12 |
+		(uint32_t) (at[2] & 0x3F) << 6 | (at[3] & 0x3F);
+}
+
+/* Writes up to 4 bytes, returns how many. */
+static inline uint32_t
+utf8_encode(uint32_t point, uint8_t *to)
+{
+	if (point < 0x80)
+		return to[0] = (uint8_t) point, 1;
+	if (point < 0x800)
+	{
+		to[0] = (uint8_t) (0xC0 | point >> 6);
+		to[1] = (uint8_t) (0x80 | (point & 0x3F));
+		return 2;
+	}
+	if (point < 0x10000)
+	{
+		to[0] = (uint8_t) (0xE0 | point >> 12);
+		to[1] = (uint8_t) (0x80 | (point >> 6 & 0x3F));
+		to[2] = (uint8_t) (0x80 | (point & 0x3F));
+		return 3;
+	}
+	to[0] = (uint8_t) (0xF0 | point >> 18);
+	to[1] = (uint8_t) (0x80 | (point >> 12 & 0x3F));
+	to[2] = (uint8_t) (0x80 | (point >> 6 & 0x3F));
+	to[3] = (uint8_t) (0x80 | (point & 0x3F));
+	return 4;
+}
+
+static inline bool
+utf8_continues(uint8_t byte)
+{
+	return (byte & 0xC0) == 0x80;
+}
+
+/* The character before a place in checked text; there is one. */
+static inline uint32_t
+utf8_before(const uint8_t *at, uint32_t *length)
+{
+	const uint8_t *start = at - 1;
+
+	while (utf8_continues(*start))
+		start--;
+	return utf8_decode(start, length);
+}
+
+extern uint32_t utf8_characters(const uint8_t *bytes, size_t size);
+
+#endif							/* ENGINE_TEXT_UNICODE_H */

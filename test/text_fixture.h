@@ -1,0 +1,38 @@
+/*
+ * text_fixture.h
+ *	  A small tokenizer as the text of its tokenizer.json, for the unit test and the fuzzer.
+ */
+#ifndef TEST_TEXT_FIXTURE_H
+#define TEST_TEXT_FIXTURE_H
+
+#include <string.h>
+
+#include "engine/model/model.h"
+#include "engine/status.h"
+#include "engine/text/tokenizer.h"
+
+#define FIXTURE_NORMALIZER	"{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,\"strip_accents\":null,\"lowercase\":true}"
+#define FIXTURE_CASED		"{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,\"strip_accents\":false,\"lowercase\":true}"
+#define FIXTURE_SPLIT		"{\"type\":\"BertPreTokenizer\"}"
+#define FIXTURE_PROCESSOR	"{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":[\"[CLS]\",1]}"
+#define FIXTURE_VOCABULARY	"{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"a\":3,\"##a\":4,\"ab\":5,\"##b\":6,\"abc\":7,\"i\":8,\"!\":9,\"\xe4\xb8\xad\":10,\"\xcf\x83\":11,\"##\xcf\x83\":12,\"b\":13}"
+#define FIXTURE_ADDED		"{\"id\":1,\"content\":\"[CLS]\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":true}," \
+	"{\"id\":14,\"content\":\"<L>\",\"single_word\":false,\"lstrip\":true,\"rstrip\":true,\"normalized\":false,\"special\":false}," \
+	"{\"id\":15,\"content\":\"Word\",\"single_word\":true,\"lstrip\":false,\"rstrip\":false,\"normalized\":%s,\"special\":false}"
+
+/* With normalizer, pre-tokenizer, processor, added tokens, unknown token, vocabulary. */
+#define FIXTURE_FORMAT "{\"version\":\"1.0\",\"truncation\":{\"max_length\":3,\"strategy\":\"LongestFirst\",\"stride\":0}," \
+	"\"padding\":null,\"added_tokens\":[%s],\"normalizer\":%s,\"pre_tokenizer\":%s,\"post_processor\":%s," \
+	"\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},\"model\":{\"type\":\"WordPiece\"," \
+	"\"unk_token\":\"%s\",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":20,\"vocab\":%s}}"
+
+static inline struct tokenizer * __attribute__((unused))
+fixture_open(const void *json, size_t size, struct status *status)
+{
+	struct model_file file = {"tokenizer.json", json, size};
+	struct model_files files = {.count = 1, .files = &file};
+
+	return tokenizer_open(&files, status);
+}
+
+#endif							/* TEST_TEXT_FIXTURE_H */

@@ -1,0 +1,274 @@
+/*
+ * tokenizer.c
+ *	  Tokenizers: ids and places of small texts, cutting, what is refused, and texts that are
+ *	  long and of one kind.  That ids are the reference library's is test/conformance's.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "protocol/protocol.h"
+#include "text_fixture.h"
+#include "tap.h"
+
+#define SPACE		64
+#define MEGABYTE	(1u << 20)
+
+static struct tokenizer *tokenizer;
+static struct tokenizer_arena *arena;
+static int32_t ids[SPACE], type_ids[SPACE];
+static uint8_t sources[SPACE];
+static struct token_place places[SPACE];
+static struct tokenizer_output output = {SPACE, ids, type_ids, sources, places};
+
+static struct tokenizer *
+open_with(const char *added, const char *normalizer, const char *split, const char *processor, const char *unknown,
+		  const char *vocabulary, struct status *status)
+{
+	char		json[4096];
+
+	snprintf(json, sizeof(json), FIXTURE_FORMAT, added, normalizer, split, processor, unknown, vocabulary);
+	return fixture_open(json, strlen(json), status);
+}
+
+static struct tokenizer *
+open_usual(const char *word_normalized, const char *normalizer)
+{
+	struct status status = {0};
+	char		added[1024];
+	struct tokenizer *result;
+
+	snprintf(added, sizeof(added), FIXTURE_ADDED, word_normalized);
+	result = open_with(added, normalizer, FIXTURE_SPLIT, FIXTURE_PROCESSOR, "[UNK]", FIXTURE_VOCABULARY, &status);
+	if (result == NULL)
+		printf("# %s %s\n", status.message, status.detail);
+	return result;
+}
+
+static bool
+encode(struct tokenizer_input input)
+{
+	struct status status = {0};
+
+	input.text_bytes = strlen(input.text);
+	input.pair_bytes = input.pair == NULL ? 0 : strlen(input.pair);
+	return tokenizer_encode(tokenizer, arena, &input, &output, &status);
+}
+
+static bool
+is(const int32_t *got, const char *wanted)
+{
+	char		text[1024] = "";
+
+	for (uint32_t i = 0; i < output.count && i < SPACE; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%d", i == 0 ? "" : " ", got[i]);
+	if (strcmp(text, wanted) != 0)
+		printf("# wanted %s, got %s\n", wanted, text);
+	return strcmp(text, wanted) == 0;
+}
+
+static bool
+bare(const char *text, const char *wanted)
+{
+	return encode((struct tokenizer_input) {.text = text, .bare = true}) && is(ids, wanted);
+}
+
+static bool
+places_are(const char *wanted)
+{
+	int32_t		both[2 * SPACE];
+
+	for (uint32_t i = 0; i < output.count; i++)
+	{
+		both[2 * i] = places[i].start;
+		both[2 * i + 1] = places[i].end;
+	}
+	output.count *= 2;
+	return is(both, wanted);
+}
+
+static void
+test_words(void)
+{
+	tap_ok(encode((struct tokenizer_input) {.text = "Abc aab!"}) && is(ids, "1 7 3 4 6 9 2"), "the longest tokens, one after the other");
+	tap_ok(places_are("0 0 0 3 4 5 5 6 6 7 7 8 0 0"), "and where they are");
+	tap_ok(encode((struct tokenizer_input) {.text = ""}) && is(ids, "1 2") && bare("", "") && bare(" \t\n", ""), "a text of nothing");
+	tap_ok(bare("abx ab", "0 5"), "a word that is in no tokens is the unknown one");
+	tap_ok(bare("aaaaaaaaaaaaaaaaaaaa", "3 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4") && bare("aaaaaaaaaaaaaaaaaaaaa a", "0 3"),
+		   "a word of more than max_input_chars_per_word is unknown");
+	tap_ok(bare("a\xe4\xb8\xad" "b", "3 10 13") && places_are("0 1 1 2 2 3"), "an ideograph is a word");
+	tap_ok(bare("\xc3\x81" "B", "5") && places_are("0 2"), "accents go");
+	tap_ok(bare("a\xe2\x80\x8b" "b", "5") && places_are("0 3"), "format characters go, and places know it");
+}
+
+static void
+test_lower_case(void)
+{
+	tap_ok(bare("\xce\xa3\xce\xa3", "11 12"), "lower case is by character: no final sigma");
+	tap_ok(bare("\xc4\xb0", "8") && places_are("0 1"), "U+0130 without its dot");
+	tokenizer_close(tokenizer);
+	tokenizer = open_usual("false", FIXTURE_CASED);
+	tap_ok(bare("\xc4\xb0", "0") && places_are("0 1"), "U+0130 is two characters where accents stay");
+	tap_ok(bare("\xc3\x81", "0"), "and so is an accent");
+}
+
+static void
+test_added(void)
+{
+	tap_ok(bare("a  <L>  b", "3 14 13") && places_are("0 1 1 8 8 9"), "an added token takes white space along");
+	tap_ok(bare("Word Wordy word [CLS]", "15 0 0 1"), "single words, and special tokens in a text");
+	tokenizer_close(tokenizer);
+	tokenizer = open_usual("true", FIXTURE_NORMALIZER);
+	tap_ok(bare("WORD xword word!", "15 0 15 9") && places_are("0 4 5 10 11 15 15 16"), "a normalized one is found in normalised text");
+}
+
+static void
+test_cutting(void)
+{
+	struct tokenizer_input input = {.text = "a b a b", .pair = "ab ab abc i", .pair_bytes = 11, .text_bytes = 7};
+	struct status status = {0};
+
+	tap_ok(encode(input) && is(ids, "1 3 13 3 13 2 5 5 7 8 2") && is(type_ids, "0 0 0 0 0 0 1 1 1 1 1"), "a pair");
+	tap_ok(sources[0] == TOKEN_OF_TEMPLATE && sources[1] == TOKEN_OF_TEXT && sources[6] == TOKEN_OF_PAIR, "knows whose tokens are whose");
+	input.tokens_max = 8;
+	tap_ok(encode(input) && is(ids, "1 3 13 2 5 5 7 2") && output.cut, "is cut from both");
+	input.cut_start = true;
+	tap_ok(encode(input) && is(ids, "1 3 13 2 5 7 8 2") && output.cut, "or from their beginnings");
+	input.text = "a";
+	tap_ok(encode(input) && is(ids, "1 3 2 5 5 7 8 2") && !output.cut, "where it is too long");
+	input.tokens_max = 2;
+	input.text_bytes = 1;
+	tap_ok(!tokenizer_encode(tokenizer, arena, &input, &output, &status) && status.error == INFER_ERROR_INPUT,
+		   "no room for the special tokens: %s", status.message);
+	tap_ok(encode((struct tokenizer_input) {.text = "a b a b", .tokens_max = 4}) && is(ids, "1 3 13 2") && output.cut,
+		   "one text is cut; the file's own truncation is not used");
+	output.space = 2;
+	ids[2] = 77;
+	tap_ok(encode((struct tokenizer_input) {.text = "a b a b"}) && output.count == 6 && ids[2] == 77, "nothing is written behind the space");
+	output.space = SPACE;
+}
+
+static void
+test_texts_refused(void)
+{
+	static const char *const bad[] = {"a\x80", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe4\xb8", "\xff"};
+	uint32_t	refused = 0;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		refused += !encode((struct tokenizer_input) {.text = bad[i]});
+	tap_ok(refused == sizeof(bad) / sizeof(*bad), "what is not UTF-8 is refused");
+}
+
+/* A megabyte of one thing: the count, or UINT32_MAX. */
+static uint32_t
+count_of(const char *unit)
+{
+	size_t		length = strlen(unit), size = MEGABYTE / length * length;
+	struct status status = {0};
+	char	   *text = malloc(size);
+	uint32_t	count = UINT32_MAX;
+
+	for (size_t i = 0; i < size; i++)
+		text[i] = unit[i % length];
+	if (!tokenizer_count(tokenizer, arena, text, size, &count, &status))
+		printf("# %s\n", status.message);
+	free(text);
+	return count;
+}
+
+/* Quadratic work would take hours, not the seconds that these take. */
+static void
+test_long_texts(void)
+{
+	tap_ok(count_of(" ") == 2, "a megabyte of spaces");
+	tap_ok(count_of("a") == 3, "of one letter");
+	tap_ok(count_of("\xcc\x81") == 2, "of one mark");
+	tap_ok(count_of("\xcc\x81\xcc\xa3\xd6\xb0") == 2, "of marks out of order");
+	tap_ok(count_of("<L> ") == 2 + MEGABYTE / 4, "of added tokens that take spaces along");
+	tap_ok(count_of(" <") == 2 + MEGABYTE / 2, "of what begins like one");
+	tap_ok(count_of("Word") == 3, "of added tokens that are no single words");
+	tap_ok(count_of("!") == 2 + MEGABYTE, "of punctuation");
+}
+
+static void *
+count_again(void *argument)
+{
+	struct tokenizer_arena *own = tokenizer_arena_create();
+	struct status status = {0};
+	uint32_t	count, wrong = 0;
+
+	for (int i = 0; i < 2000; i++)
+		wrong += !tokenizer_count(tokenizer, own, "Abc aab! Word", 13, &count, &status) || count != 8;
+	tokenizer_arena_free(own);
+	*(uint32_t *) argument = wrong;
+	return NULL;
+}
+
+static void
+test_threads(void)
+{
+	pthread_t	threads[4];
+	uint32_t	wrong[4];
+
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, count_again, &wrong[i]);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	tap_ok(wrong[0] + wrong[1] + wrong[2] + wrong[3] == 0, "threads share a tokenizer");
+}
+
+static void
+refuses(const char *what, struct tokenizer *opened, const struct status *status)
+{
+	tap_ok(opened == NULL && status->message[0] != '\0' && strstr(status->message, what) != NULL, "refused: %s", status->message);
+	tokenizer_close(opened);
+}
+
+#define REFUSES(what, ...) \
+	do { struct status status = {0}; struct tokenizer *opened = open_with(__VA_ARGS__, &status); refuses(what, opened, &status); } while (0)
+
+static void
+test_files_refused(void)
+{
+	const char *n = FIXTURE_NORMALIZER, *s = FIXTURE_SPLIT, *p = FIXTURE_PROCESSOR, *v = FIXTURE_VOCABULARY;
+	const char *flags = "\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"special\":false";
+	char		added[512];
+
+	REFUSES("NFKC", "", "{\"type\":\"NFKC\"}", s, p, "[UNK]", v);
+	REFUSES("ByteLevel", "", n, "{\"type\":\"ByteLevel\"}", p, "[UNK]", v);
+	REFUSES("RobertaProcessing", "", n, s, "{\"type\":\"RobertaProcessing\"}", "[UNK]", v);
+	REFUSES("unknown token", "", n, s, p, "[NONE]", v);
+	REFUSES("surprise", "", "{\"type\":\"BertNormalizer\",\"surprise\":1}", s, p, "[UNK]", v);
+	REFUSES("lowercase", "", "{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true}", s, p, "[UNK]", v);
+	REFUSES("vocabulary", "", n, s, p, "[UNK]", "[]");
+	REFUSES("not one", "", n, s, p, "[UNK]", "{\"[UNK]\":-1}");
+	REFUSES("JSON", "", n, s, p, "[UNK]", "{\"[UNK]\":0,\"[UNK]\":1}");
+	snprintf(added, sizeof(added), "{\"id\":3,\"content\":\"new\",\"normalized\":true,%s}", flags);
+	REFUSES("not its own", added, n, s, p, "[UNK]", v);
+	snprintf(added, sizeof(added), "{\"id\":14,\"content\":\"New\",\"normalized\":true,%s},{\"id\":15,\"content\":\"new\",\"normalized\":true,%s}", flags, flags);
+	REFUSES("same text", added, n, s, p, "[UNK]", v);
+	snprintf(added, sizeof(added), "{\"id\":14,\"content\":\"\xcc\x81\",\"normalized\":true,%s}", flags);
+	REFUSES("nothing is left", added, n, s, p, "[UNK]", v);
+}
+
+int
+main(void)
+{
+	arena = tokenizer_arena_create();
+	tokenizer = open_usual("false", FIXTURE_NORMALIZER);
+	if (!tap_ok(tokenizer != NULL && tokenizer_facts(tokenizer)->ids_end == 16, "a tokenizer opens"))
+		return tap_done();
+	test_words();
+	test_cutting();
+	test_texts_refused();
+	test_long_texts();
+	test_threads();
+	test_lower_case();
+	test_added();
+	test_long_texts();
+	test_files_refused();
+	tokenizer_close(tokenizer);
+	tokenizer_arena_free(arena);
+	return tap_done();
+}
