@@ -64,6 +64,17 @@ SELECT plan($$SELECT infer.predict('regression', r) FROM r$$, 'VERBOSE');
 SELECT plan($$SELECT infer.predict('regression', r), r FROM r WHERE id > 1$$, 'VERBOSE');
 SELECT plan($$SELECT infer.predict('regression', parent) FROM parent$$, 'VERBOSE');
 
+-- also through what lies between, but where the row may be NULL or is used otherwise
+SET enable_mergejoin = off;
+SET enable_nestloop = off;
+SELECT plan($$SELECT infer.predict('regression', r) FROM t JOIN r ON r.id = t.id$$, 'VERBOSE');
+SELECT plan($$SELECT infer.predict('regression', r) FROM r LEFT JOIN t ON r.id = t.id ORDER BY t.x$$, 'VERBOSE');
+SELECT plan($$SELECT infer.predict('regression', r) FROM t LEFT JOIN r ON r.id = t.id$$, 'VERBOSE');
+SELECT plan($$SELECT infer.predict('regression', r), r FROM t JOIN r ON r.id = t.id$$, 'VERBOSE');
+SELECT plan($$SELECT sum(infer.predict('regression', r)) FROM r$$, 'VERBOSE');
+RESET enable_mergejoin;
+RESET enable_nestloop;
+
 -- LIMIT
 SELECT plan($$SELECT infer.predict('echo_float', x) FROM t LIMIT 10$$);
 SELECT plan($$SELECT infer.predict('echo_float', x) FROM t ORDER BY g LIMIT 10 OFFSET 2$$);

@@ -106,7 +106,7 @@ push_keys(Rewrite *rewrite, HashJoin *join, Plan *plan, List *keys, bool inner, 
 
 	if (!infer_has_call((Node *) keys) || !are_compared(join, keys, inner))
 		return NIL;
-	infer_begin_below(&hoist, rewrite, plan->lefttree);
+	infer_begin_below(&hoist, rewrite, plan);
 	rewritten = (List *) infer_index_to_outer((Node *) rewrite_keys(&hoist, keys));
 	if (hoist.calls == NIL)
 		return NIL;

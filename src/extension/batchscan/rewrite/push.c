@@ -42,13 +42,14 @@ push_aggregates_mutator(Node *node, void *context)
 }
 
 void
-infer_begin_below(Hoist *hoist, Rewrite *rewrite, Plan *child)
+infer_begin_below(Hoist *hoist, Rewrite *rewrite, Plan *plan)
 {
 	memset(hoist, 0, sizeof(*hoist));
 	hoist->rewrite = rewrite;
 	hoist->kind = HOIST_BELOW;
 	hoist->allowed = true;
-	hoist->atoms_count = list_length(child->targetlist);
+	infer_spread_below(hoist, plan);
+	hoist->atoms_count = list_length(plan->lefttree->targetlist);
 }
 
 /* Between a plan and its child; expressions: where the calls were. */
@@ -71,7 +72,7 @@ infer_push_aggregates(Rewrite *rewrite, Agg *agg, const Reader *reader)
 
 	if (!infer_has_call((Node *) plan->targetlist) && !infer_has_call((Node *) plan->qual))
 		return;
-	infer_begin_below(&hoist, rewrite, plan->lefttree);
+	infer_begin_below(&hoist, rewrite, plan);
 	targetlist = (List *) push_aggregates_mutator((Node *) plan->targetlist, &hoist);
 	qual = (List *) push_aggregates_mutator((Node *) plan->qual, &hoist);
 	if (hoist.calls == NIL)
@@ -91,7 +92,7 @@ infer_push_sets(Rewrite *rewrite, ProjectSet *sets, const Reader *reader)
 
 	if (plan->lefttree == NULL || !infer_has_call((Node *) plan->targetlist))
 		return;
-	infer_begin_below(&hoist, rewrite, plan->lefttree);
+	infer_begin_below(&hoist, rewrite, plan);
 	targetlist = (List *) infer_index_to_outer(infer_hoist_rewrite((Node *) plan->targetlist, &hoist));
 	if (hoist.calls == NIL)
 		return;

@@ -155,8 +155,10 @@ extern Plan *infer_make_material(Rewrite *rewrite, Plan *plan);
 
 extern bool infer_can_wrap(const Plan *plan);
 extern bool infer_is_fixed(const Plan *plan);
+extern bool infer_scans_relation(const Plan *plan);
 extern Plan *infer_wrap(Rewrite *rewrite, Plan *plan, const Reader *reader);
-extern void infer_begin_below(Hoist *hoist, Rewrite *rewrite, Plan *child);
+/* Of a node between a plan and its child. */
+extern void infer_begin_below(Hoist *hoist, Rewrite *rewrite, Plan *plan);
 extern void infer_put_below(Hoist *hoist, Plan *plan, List *expressions, const Reader *reader);
 extern void infer_push_aggregates(Rewrite *rewrite, Agg *agg, const Reader *reader);
 extern void infer_push_sets(Rewrite *rewrite, ProjectSet *sets, const Reader *reader);
@@ -170,8 +172,17 @@ extern int64 infer_limit_bound(const Limit *limit);
 /* Rows of the scanned table, where they are all that a call is given, as their columns. */
 extern Node *infer_spread_rows(Hoist *hoist, Scan *scan, Node *expression);
 
+/* The place of a call's only input among its arguments; -1: there are several, or an array. */
+extern int	infer_only_input(Node *node);
+extern RowExpr *infer_row_of_scan(const Rewrite *rewrite, Scan *scan, Node *value);
+
 /* Puts the atoms in the order of the table's columns if the scan then need not project. */
 extern void infer_order_atoms(Hoist *hoist, Scan *scan);
+
+/* ---- below.c ---- */
+
+/* The same where the rows come from scans further below: these then give columns. */
+extern void infer_spread_below(Hoist *hoist, Plan *plan);
 
 /* ---- cost.c ---- */
 

@@ -112,13 +112,13 @@ spread_argument(const Spreading *spreading, Node *argument)
 }
 
 /* The place of a call's only input among its arguments; -1: there are several, or an array. */
-static int
-only_input(Node *node)
+int
+infer_only_input(Node *node)
 {
 	const InferVerbDef *verb = infer_call_verb(node);
 	FuncExpr   *call = (FuncExpr *) node;
 
-	if (verb == NULL || call->funcvariadic || list_length(call->args) != verb->inputs_first + 1)
+	if (verb == NULL || !infer_batch_is_call(node) || call->funcvariadic || list_length(call->args) != verb->inputs_first + 1)
 		return -1;
 	return verb->inputs_first;
 }
@@ -132,7 +132,7 @@ spread_mutator(Node *node, void *context)
 	if (node == NULL)
 		return NULL;
 	result = expression_tree_mutator(node, spread_mutator, context);
-	input = infer_batch_is_call(node) ? only_input(node) : -1;
+	input = infer_only_input(node);
 	if (input >= 0)
 	{
 		ListCell   *cell = list_nth_cell(((FuncExpr *) result)->args, input);
@@ -163,6 +163,23 @@ infer_spread_rows(Hoist *hoist, Scan *scan, Node *expression)
 	result = spread_mutator(expression, &spreading);
 	table_close(spreading.relation, NoLock);
 	return result;
+}
+
+/* What a scan gives in a row's place, ROW(…); NULL: it is not a row of its table. */
+RowExpr *
+infer_row_of_scan(const Rewrite *rewrite, Scan *scan, Node *value)
+{
+	Hoist		hoist = {.rewrite = unconstify(Rewrite *, rewrite)};
+	Spreading	spreading = {.hoist = &hoist, .scanned = scan->scanrelid};
+	RowExpr    *row = NULL;
+
+	spreading.relation = open_scanned(&hoist, scan);
+	if (spreading.relation == NULL)
+		return NULL;
+	if (scanned_row(&spreading, value) != NULL)
+		row = make_row(&spreading, exprType(value));
+	table_close(spreading.relation, NoLock);
+	return row;
 }
 
 /* ---- the scan's columns ---- */

@@ -49,8 +49,8 @@ infer_can_wrap(const Plan *plan)
 	}
 }
 
-static bool
-scans_relation(const Plan *plan)
+bool
+infer_scans_relation(const Plan *plan)
 {
 	switch (nodeTag(plan))
 	{
@@ -190,6 +190,15 @@ split_all_quals(Plan *plan, Quals *quals)
 		split_quals(plan->qual, &quals->kept, &quals->moved);
 }
 
+static bool
+has_call_to_move(Plan *plan)
+{
+	Join	   *join = inner_join(plan);
+
+	return infer_has_call((Node *) plan->targetlist) || infer_has_call((Node *) plan->qual) ||
+		(join != NULL && infer_has_call((Node *) join->joinqual));
+}
+
 /* The plan without what has moved, giving the atoms. */
 static Plan *
 strip(Hoist *hoist, Plan *plan, const Quals *quals)
@@ -221,14 +230,14 @@ infer_wrap(Rewrite *rewrite, Plan *plan, const Reader *reader)
 
 	if (!infer_can_wrap(plan))
 		return plan;
-	split_all_quals(plan, &quals);
-	if (quals.moved == NIL && !infer_has_call((Node *) plan->targetlist))
+	if (!has_call_to_move(plan))
 		return plan;
 	if (infer_is_fixed(plan))
 		return plan;
-
+	infer_spread_below(&hoist, plan);
+	split_all_quals(plan, &quals);
 	targetlist = plan->targetlist;
-	if (scans_relation(plan))
+	if (infer_scans_relation(plan))
 	{
 		targetlist = (List *) infer_spread_rows(&hoist, (Scan *) plan, (Node *) targetlist);
 		quals.moved = (List *) infer_spread_rows(&hoist, (Scan *) plan, (Node *) quals.moved);
@@ -242,7 +251,7 @@ infer_wrap(Rewrite *rewrite, Plan *plan, const Reader *reader)
 	{
 		infer_hoist_collect((Node *) targetlist, &hoist);
 		infer_hoist_collect((Node *) quals.moved, &hoist);
-		if (scans_relation(plan))
+		if (infer_scans_relation(plan))
 			infer_order_atoms(&hoist, (Scan *) plan);
 	}
 	moved = rewrite_quals(&hoist, quals.moved);
