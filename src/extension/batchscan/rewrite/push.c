@@ -60,6 +60,10 @@ infer_put_below(Hoist *hoist, Plan *plan, List *expressions, const Reader *reade
 
 	infer_count_cost(hoist->rewrite, child, expressions, NIL, reader);
 	plan->lefttree = infer_make_node(hoist, child, infer_pass_targetlist(hoist, child), NIL, child, reader);
+
+	/* the calls use parameters that only the plan did: the node must learn when they change */
+	plan->lefttree->extParam = bms_union(child->extParam, plan->extParam);
+	plan->lefttree->allParam = bms_union(child->allParam, plan->allParam);
 }
 
 void
