@@ -60,8 +60,10 @@ is_of_modify(const Hoist *hoist, Node *node)
 		return IsA(((ConvertRowtypeExpr *) node)->arg, Var);
 	if (infer_is_of_returning(node))
 		return true;
-	return !IsA(node, List) && !IsA(node, TargetEntry) && infer_is_volatile(hoist->rewrite->statement, node) &&
-		!infer_has_call(node);
+	/* what has no value of its own is none; the walkers know no CaseWhen */
+	if (IsA(node, List) || IsA(node, TargetEntry) || IsA(node, CaseWhen))
+		return false;
+	return infer_is_volatile(hoist->rewrite->statement, node) && !infer_has_call(node);
 }
 
 static bool
