@@ -230,6 +230,15 @@ rewrite_children(Rewrite *rewrite, Plan *plan, Reader reader)
 	plan->lefttree = rewrite_plan(rewrite, plan->lefttree, below);
 }
 
+/* Whether restoring a position would end at a node of ours: a Result hands it on to its child. */
+static bool
+is_restored_by_node(const Plan *plan)
+{
+	while (plan != NULL && IsA(plan, Result))
+		plan = plan->lefttree;
+	return infer_is_batch(plan);
+}
+
 static Plan *
 rewrite_plan(Rewrite *rewrite, Plan *plan, Reader reader)
 {
@@ -244,7 +253,7 @@ rewrite_plan(Rewrite *rewrite, Plan *plan, Reader reader)
 		case T_ModifyTable:
 			return infer_wrap_returning(rewrite, (ModifyTable *) plan, &reader);
 		case T_MergeJoin:
-			if (!((MergeJoin *) plan)->skip_mark_restore && infer_is_batch(plan->righttree))
+			if (!((MergeJoin *) plan)->skip_mark_restore && is_restored_by_node(plan->righttree))
 				plan->righttree = infer_make_material(rewrite, plan->righttree);
 			break;
 		case T_HashJoin:
