@@ -66,9 +66,29 @@ make_not_null(Node *value)
 	return (Expr *) test;
 }
 
-/* A key after one that is NULL need not be computed. */
+/* Rows of that side that match nothing are in the result, too: all their keys are computed. */
+static bool
+keeps_all(const HashJoin *join, bool inner)
+{
+	switch (join->join.jointype)
+	{
+		case JOIN_FULL:
+			return true;
+		case JOIN_LEFT:
+		case JOIN_ANTI:
+			return !inner;
+		case JOIN_INNER:
+		case JOIN_SEMI:
+			return false;
+		default:
+			/* JOIN_RIGHT, and JOIN_RIGHT_ANTI from 16 on */
+			return inner;
+	}
+}
+
+/* Unless the side keeps all rows, a key after one that is NULL is not computed. */
 static List *
-rewrite_keys(Hoist *hoist, List *keys)
+rewrite_keys(Hoist *hoist, List *keys, bool all)
 {
 	List	   *rewritten = NIL;
 	List	   *present = NIL;
@@ -76,7 +96,7 @@ rewrite_keys(Hoist *hoist, List *keys)
 
 	foreach(cell, keys)
 	{
-		Expr	   *guard = present == NIL ? NULL : makeBoolExpr(AND_EXPR, copyObject(present), -1);
+		Expr	   *guard = present == NIL || all ? NULL : makeBoolExpr(AND_EXPR, copyObject(present), -1);
 		Node	   *key = infer_hoist_guarded(lfirst(cell), guard, hoist);
 
 		rewritten = lappend(rewritten, key);
@@ -107,7 +127,7 @@ push_keys(Rewrite *rewrite, HashJoin *join, Plan *plan, List *keys, bool inner, 
 	if (!infer_has_call((Node *) keys) || !are_compared(join, keys, inner))
 		return NIL;
 	infer_begin_below(&hoist, rewrite, plan);
-	rewritten = (List *) infer_index_to_outer((Node *) rewrite_keys(&hoist, keys));
+	rewritten = (List *) infer_index_to_outer((Node *) rewrite_keys(&hoist, keys, keeps_all(join, inner)));
 	if (hoist.calls == NIL)
 		return NIL;
 	infer_put_below(&hoist, plan, keys, reader);
