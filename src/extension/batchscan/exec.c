@@ -57,6 +57,7 @@ is_plain_walker(Node *expression, void *context)
 		case T_NullTest:
 		case T_BooleanTest:
 		case T_List:
+		case T_TargetEntry:
 			return expression_tree_walker(expression, is_plain_walker, context);
 		case T_Param:
 			return ((Param *) expression)->paramkind != PARAM_EXTERN;
@@ -65,8 +66,8 @@ is_plain_walker(Node *expression, void *context)
 	}
 }
 
-static bool
-is_plain(Node *expression)
+bool
+infer_batch_is_plain(Node *expression)
 {
 	return !is_plain_walker(expression, NULL);
 }
@@ -87,7 +88,7 @@ runs_plans_walker(Node *expression, void *context)
 static bool
 wants_protection(Node *expression)
 {
-	return !is_plain(expression) && !runs_plans_walker(expression, NULL);
+	return !infer_batch_is_plain(expression) && !runs_plans_walker(expression, NULL);
 }
 
 static bool
@@ -537,8 +538,14 @@ exec_node(CustomScanState *css)
 
 			node->on_row = true;
 			ResetExprContext(css->ss.ps.ps_ExprContext);
-			if (batch->errors[row] != NULL)
-				ReThrowError(batch->errors[row]);
+			if (unlikely(batch->errors[row] != NULL))
+			{
+				TupleTableSlot *slot = infer_batch_again(node, batch, row);
+
+				if (slot == NULL)
+					continue;
+				return slot;
+			}
 			infer_batch_load(node, batch, row);
 			return css->ss.ps.ps_ProjInfo != NULL ? ExecProject(css->ss.ps.ps_ProjInfo) : css->ss.ss_ScanTupleSlot;
 		}

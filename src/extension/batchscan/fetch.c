@@ -47,6 +47,7 @@ make_room(InferBatchState *node, Batch *batch)
 		batch->values = palloc_extended(sizeof(Datum) * room * node->columns, MCXT_ALLOC_HUGE);
 		batch->nulls = palloc_extended(sizeof(bool) * room * node->columns, MCXT_ALLOC_HUGE);
 		batch->errors = palloc(sizeof(ErrorData *) * room);
+		batch->failed_in = palloc(sizeof(int) * room);
 		batch->tids = node->base != NULL ? palloc(sizeof(ItemPointerData) * room) : NULL;
 	}
 	else
@@ -54,6 +55,7 @@ make_room(InferBatchState *node, Batch *batch)
 		batch->values = repalloc_huge(batch->values, sizeof(Datum) * room * node->columns);
 		batch->nulls = repalloc_huge(batch->nulls, sizeof(bool) * room * node->columns);
 		batch->errors = repalloc(batch->errors, sizeof(ErrorData *) * room);
+		batch->failed_in = repalloc(batch->failed_in, sizeof(int) * room);
 		if (batch->tids != NULL)
 			batch->tids = repalloc(batch->tids, sizeof(ItemPointerData) * room);
 	}

@@ -10,7 +10,8 @@
  *				model that was not known when the round began
  *	wave		calls that can be sent together: of one stage, none using another's result
  *	step		a wave, or the qual that follows a stage
- *	kept error	an error of a row, raised when that row is the next to be handed out
+ *	kept error	an error of a row, raised when that row is the next to be handed out, or the one that
+ *				is due before it
  *	protected	evaluated within a subtransaction, so that an error can be kept
  *
  * Loop
@@ -99,6 +100,7 @@ typedef struct Batch
 	bool	   *nulls;
 	ItemPointerData *tids;			/* of base relations' rows, for CURRENT OF */
 	ErrorData **errors;				/* kept errors; NULL: none */
+	int		   *failed_in;			/* where there is one: the stage; -1: its qual, after the calls */
 
 	/* the round */
 	int			begin;				/* rows [begin, end) */
@@ -109,6 +111,8 @@ typedef struct Batch
 	bool	   *removed;			/* for each row, while a qual is applied */
 	CallRows   *calls;
 } Batch;
+
+typedef struct NodeAgain NodeAgain;		/* again.c */
 
 typedef struct NodeShared			/* counters of parallel workers */
 {
@@ -150,6 +154,8 @@ typedef struct InferBatchState
 	Batch	   *ahead;				/* in flight; or NULL */
 	ScanState  *base;				/* the child, if it scans a base relation; else NULL */
 
+	struct NodeAgain *again;		/* NULL: no row has been evaluated so */
+
 	NodeShared *shared;				/* or NULL */
 	InferSiteCounters reported;		/* that the leader has received, after shutdown */
 } InferBatchState;
@@ -161,6 +167,9 @@ extern void infer_batch_prepare(InferBatchState *node);
 
 /* Of all its calls, parallel workers' included once these have ended. */
 extern void infer_batch_counters(const InferBatchState *node, InferSiteCounters *sum);
+
+/* Nothing in an expression can raise an error. */
+extern bool infer_batch_is_plain(Node *expression);
 
 /* ---- fetch.c ---- */
 
@@ -183,6 +192,14 @@ extern bool infer_batch_restart(InferBatchState *node, Batch *batch);
 
 /* Take the round through all its steps. */
 extern void infer_batch_finish(InferBatchState *node, Batch *batch);
+
+/* Whether an error concerns a row, rather than the session. */
+extern bool infer_batch_error_is_rows(int sqlerrcode);
+
+/* ---- again.c ---- */
+
+/* The turn of a row with a kept error: raises what is due; else the row, NULL if it is removed. */
+extern TupleTableSlot *infer_batch_again(InferBatchState *node, const Batch *batch, int row);
 
 /* ---- developer.c: any function, to run other tests through the node ---- */
 

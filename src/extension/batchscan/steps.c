@@ -30,8 +30,10 @@
 /* false: stop before this row. */
 typedef bool (*RowStep) (InferBatchState *node, Batch *batch, int what, int row);
 
-static bool
-error_is_the_rows(int sqlerrcode)
+static bool ask_wave(InferBatchState *node, Batch *batch, int wave, int row);
+
+bool
+infer_batch_error_is_rows(int sqlerrcode)
 {
 	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
 	{
@@ -47,14 +49,15 @@ error_is_the_rows(int sqlerrcode)
 	}
 }
 
-/* After PG_CATCH. */
+/* After PG_CATCH.  stage: see Batch. */
 static void
-keep_error(Batch *batch, int row)
+keep_error(Batch *batch, int stage, int row)
 {
-	if (!error_is_the_rows(geterrcode()))
+	if (!infer_batch_error_is_rows(geterrcode()))
 		PG_RE_THROW();
 	MemoryContextSwitchTo(batch->context);
 	batch->errors[row] = CopyErrorData();
+	batch->failed_in[row] = stage;
 	FlushErrorState();
 }
 
@@ -75,6 +78,7 @@ loop_rows(InferBatchState *node, Batch *batch, RowStep step, int what, int *plac
 static bool
 loop_protected(InferBatchState *node, Batch *batch, RowStep step, int what, int *place, int last)
 {
+	int			stage = step == ask_wave ? node->wave_stage[what] : -1;
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	volatile bool whole = true;
@@ -92,7 +96,7 @@ loop_protected(InferBatchState *node, Batch *batch, RowStep step, int what, int 
 		}
 		PG_CATCH();
 		{
-			keep_error(batch, batch->live[*place]);
+			keep_error(batch, stage, batch->live[*place]);
 			RollbackAndReleaseCurrentSubTransaction();
 			failed = true;
 			(*place)++;
@@ -365,7 +369,7 @@ send_wave(InferBatchState *node, Batch *batch, int wave)
 /* ---- results ---- */
 
 static void
-keep_failure(Batch *batch, InferRows *rows, int ticket, int row)
+keep_failure(Batch *batch, int stage, InferRows *rows, int ticket, int row)
 {
 	PG_TRY();
 	{
@@ -375,6 +379,7 @@ keep_failure(Batch *batch, InferRows *rows, int ticket, int row)
 	{
 		MemoryContextSwitchTo(batch->context);
 		batch->errors[row] = CopyErrorData();
+		batch->failed_in[row] = stage;
 		FlushErrorState();
 	}
 	PG_END_TRY();
@@ -415,7 +420,7 @@ take_results(InferBatchState *node, Batch *batch, int number)
 				keep_constant(node, call, value, null);
 		}
 		else
-			keep_failure(batch, rows->owners[row], rows->tickets[row], row);
+			keep_failure(batch, call->plan.stage, rows->owners[row], rows->tickets[row], row);
 	}
 	foreach(cell, rows->sent)
 		infer_rows_end(lfirst(cell));
