@@ -122,14 +122,28 @@ scan_column(const Node *expression)
 	return IsA(expression, Var) && var->varno == INDEX_VAR ? var->varattno - 1 : -1;
 }
 
+static bool
+is_null_constant(const Node *expression)
+{
+	return IsA(expression, Const) && ((const Const *) expression)->constisnull;
+}
+
+/* A row of a table as its columns, or one that the statement makes of whatever expressions. */
 static void
-begin_row_argument(NodeCall *call, const RowExpr *row)
+begin_row_argument(InferBatchState *node, NodeCall *call, const RowExpr *row)
 {
 	ListCell   *cell;
 
 	call->row_columns = palloc(sizeof(int) * list_length(row->args));
+	call->row_expressions = palloc0(sizeof(ExprState *) * list_length(row->args));
 	foreach(cell, row->args)
-		call->row_columns[call->row_columns_count++] = scan_column(lfirst(cell));
+	{
+		int			i = call->row_columns_count++;
+
+		call->row_columns[i] = scan_column(lfirst(cell));
+		if (call->row_columns[i] < 0 && !is_null_constant(lfirst(cell)))
+			call->row_expressions[i] = ExecInitExpr(lfirst(cell), &node->css.ss.ps);
+	}
 	call->row_values = palloc0(sizeof(Datum) * call->row_columns_count);
 	call->row_nulls = palloc0(sizeof(bool) * call->row_columns_count);
 }
@@ -151,7 +165,7 @@ begin_arguments(InferBatchState *node, NodeCall *call, bool explain_only)
 
 		argument->column = scan_column(lfirst(cell));
 		if (i == row_argument && IsA(lfirst(cell), RowExpr))
-			begin_row_argument(call, lfirst(cell));
+			begin_row_argument(node, call, lfirst(cell));
 		else if (argument->column < 0)
 			argument->expression = ExecInitExpr(lfirst(cell), &node->css.ss.ps);
 	}
@@ -368,7 +382,7 @@ begin_node(CustomScanState *css, EState *estate, int eflags)
  * will be asked for certain (an error in finding it is then due); else all.
  */
 static void
-keep_row_columns(InferBatchState *node, const NodeCall *call, Bitmapset **columns)
+keep_row_columns(InferBatchState *node, const NodeCall *call, const RowExpr *row, Bitmapset **columns)
 {
 	const Bitmapset *needed = NULL;
 	bool		known = false;
@@ -376,8 +390,8 @@ keep_row_columns(InferBatchState *node, const NodeCall *call, Bitmapset **column
 	if (call->wave == 0 && call->guard == NULL)
 		needed = infer_site_row_columns(call->site, &known);
 	for (int i = 0; i < call->row_columns_count; i++)
-		if (call->row_columns[i] >= 0 && (!known || bms_is_member(i, needed)))
-			*columns = bms_add_member(*columns, call->row_columns[i]);
+		if (call->row_columns[i] < 0 || !known || bms_is_member(i, needed))
+			columns_walker(list_nth(row->args, i), columns);
 }
 
 static Bitmapset *
@@ -399,7 +413,7 @@ needed_columns(InferBatchState *node)
 			const NodeArgument *argument = &call->arguments[foreach_current_index(cell)];
 
 			if (argument->column < 0 && argument->expression == NULL)
-				keep_row_columns(node, call, &columns);
+				keep_row_columns(node, call, lfirst(cell), &columns);
 			else
 				columns_walker(lfirst(cell), &columns);
 		}

@@ -55,7 +55,8 @@ typedef struct NodeCall
 	int			arguments_count;
 	NodeArgument *arguments;
 	int			row_columns_count;
-	int		   *row_columns;		/* columns of the row argument, -1: NULL; or NULL: there is none */
+	int		   *row_columns;		/* columns of the row argument, or -1; NULL: there is none */
+	ExprState **row_expressions;	/* those that are -1; NULL: NULL */
 	int16		length;				/* of the result's type */
 	bool		byval;
 

@@ -164,8 +164,17 @@ store_result(InferBatchState *node, Batch *batch, const NodeCall *call, int row,
 	row_nulls(node, batch, row)[call->column] = null;
 }
 
+/* A row's expressions are evaluated over the scan tuple: it becomes that, unless it is. */
 static void
-read_row_argument(InferBatchState *node, Batch *batch, NodeCall *call, int row)
+load_once(InferBatchState *node, Batch *batch, int row, bool *loaded)
+{
+	if (!*loaded)
+		infer_batch_load(node, batch, row);
+	*loaded = true;
+}
+
+static void
+read_row_argument(InferBatchState *node, Batch *batch, NodeCall *call, int row, bool *loaded)
 {
 	const Datum *values = row_values(node, batch, row);
 	const bool *nulls = row_nulls(node, batch, row);
@@ -174,6 +183,13 @@ read_row_argument(InferBatchState *node, Batch *batch, NodeCall *call, int row)
 	{
 		int			column = call->row_columns[i];
 
+		if (call->row_expressions[i] != NULL)
+		{
+			load_once(node, batch, row, loaded);
+			call->row_values[i] = ExecEvalExprSwitchContext(call->row_expressions[i], node->css.ss.ps.ps_ExprContext,
+															&call->row_nulls[i]);
+			continue;
+		}
 		call->row_values[i] = column < 0 ? (Datum) 0 : values[column];
 		call->row_nulls[i] = column < 0 || nulls[column];
 	}
@@ -194,8 +210,7 @@ read_arguments(InferBatchState *node, Batch *batch, NodeCall *call, int row)
 		bool		null;
 		Datum		value;
 
-		infer_batch_load(node, batch, row);
-		loaded = true;
+		load_once(node, batch, row, &loaded);
 		value = ExecEvalExprSwitchContext(call->guard, econtext, &null);
 		if (null || !DatumGetBool(value))
 			return false;
@@ -211,16 +226,14 @@ read_arguments(InferBatchState *node, Batch *batch, NodeCall *call, int row)
 		}
 		else if (argument->expression != NULL)
 		{
-			if (!loaded)
-				infer_batch_load(node, batch, row);
-			loaded = true;
+			load_once(node, batch, row, &loaded);
 			call->values[i] = ExecEvalExprSwitchContext(argument->expression, econtext, &call->nulls[i]);
 		}
 		else
 		{
 			call->values[i] = (Datum) 0;
 			call->nulls[i] = true;
-			read_row_argument(node, batch, call, row);
+			read_row_argument(node, batch, call, row, &loaded);
 		}
 	}
 	return true;
