@@ -72,7 +72,7 @@ infer_batch_is_plain(Node *expression)
 	return !is_plain_walker(expression, NULL);
 }
 
-/* Its evaluation runs nodes of the executor. */
+/* Its evaluation runs nodes of the executor, those of InitPlans apart (steps.c sees to them). */
 static bool
 runs_plans_walker(Node *expression, void *context)
 {
@@ -80,9 +80,18 @@ runs_plans_walker(Node *expression, void *context)
 		return false;
 	if (IsA(expression, SubPlan) || IsA(expression, AlternativeSubPlan))
 		return true;
-	if (IsA(expression, Param) && ((Param *) expression)->paramkind == PARAM_EXEC)
-		return true;
 	return expression_tree_walker(expression, runs_plans_walker, context);
+}
+
+/* Adds the PARAM_EXEC to *params. */
+static bool
+params_walker(Node *expression, Bitmapset **params)
+{
+	if (expression == NULL)
+		return false;
+	if (IsA(expression, Param) && ((Param *) expression)->paramkind == PARAM_EXEC)
+		*params = bms_add_member(*params, ((Param *) expression)->paramid);
+	return expression_tree_walker(expression, params_walker, params);
 }
 
 static bool
@@ -294,6 +303,17 @@ begin_quals(InferBatchState *node, List *quals)
 	}
 }
 
+static void
+begin_params(InferBatchState *node)
+{
+	params_walker((Node *) node->css.ss.ps.plan->qual, &node->params);
+	for (int i = 0; i < node->calls_count; i++)
+	{
+		params_walker((Node *) node->calls[i].plan.args, &node->params);
+		params_walker((Node *) node->calls[i].plan.guard, &node->params);
+	}
+}
+
 /* A child that scans a relation: CURRENT OF looks for the row of that relation here. */
 static void
 begin_base(InferBatchState *node)
@@ -364,6 +384,7 @@ begin_node(CustomScanState *css, EState *estate, int eflags)
 		begin_call(node, i, explain_only);
 	begin_waves(node);
 	begin_quals(node, scan->scan.plan.qual);
+	begin_params(node);
 
 	node->alone = !infer_batching;
 	node->batch_rows = infer_statement_batch_rows;

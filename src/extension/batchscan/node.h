@@ -136,6 +136,7 @@ typedef struct InferBatchState
 	bool		by_rows;			/* a batch is so many rows, not so many calls */
 	int			quals_count;
 	NodeQual   *quals;
+	Bitmapset  *params;				/* PARAM_EXEC that calls and quals read */
 
 	bool		prepared;			/* the columns that are kept are known */
 	int			kept_count;			/* columns of the child that are copied */

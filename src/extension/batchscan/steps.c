@@ -108,13 +108,31 @@ loop_protected(InferBatchState *node, Batch *batch, RowStep step, int what, int 
 	return whole;
 }
 
-/* Runs step for the live rows from *place on; where it stopped stays in *place. */
+/* Whether an evaluation may run an InitPlan, whose nodes would not survive an error. */
+static bool
+may_run_initplan(const InferBatchState *node)
+{
+	int			param = -1;
+
+	while ((param = bms_next_member(node->params, param)) >= 0)
+		if (node->css.ss.ps.state->es_param_exec_vals[param].execPlan != NULL)
+			return true;
+	return false;
+}
+
+/*
+ * Runs step for the live rows from *place on; where it stopped stays in *place.  Unprotected until
+ * the InitPlans have run, which the first row does as a rule.
+ */
 static bool
 run_rows(InferBatchState *node, Batch *batch, RowStep step, int what, int *place, int last, bool protect)
 {
-	if (protect && infer_can_subtransact())
-		return loop_protected(node, batch, step, what, place, last);
-	return loop_rows(node, batch, step, what, place, last);
+	if (!protect || !infer_can_subtransact())
+		return loop_rows(node, batch, step, what, place, last);
+	while (*place < last && may_run_initplan(node))
+		if (!loop_rows(node, batch, step, what, place, *place + 1))
+			return false;
+	return loop_protected(node, batch, step, what, place, last);
 }
 
 /* ---- one call of one row ---- */
