@@ -594,6 +594,14 @@ exec_node(CustomScanState *css)
 }
 
 static void
+forget_constant(NodeCall *call)
+{
+	if (call->constant_known && !call->constant_null && !call->byval)
+		pfree(DatumGetPointer(call->constant_value));
+	call->constant_known = false;
+}
+
+static void
 rescan_node(CustomScanState *css)
 {
 	InferBatchState *node = (InferBatchState *) css;
@@ -604,7 +612,7 @@ rescan_node(CustomScanState *css)
 	node->child_ended = node->on_row = node->backward = false;
 	if (css->ss.ps.chgParam != NULL)
 		for (int i = 0; i < node->calls_count; i++)
-			node->calls[i].constant_known = false;
+			forget_constant(&node->calls[i]);
 	if (!read_whole)
 		reset_ramp(node);
 	if (outerPlanState(node)->chgParam == NULL)
