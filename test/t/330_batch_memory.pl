@@ -35,4 +35,9 @@ cmp_ok(peak("SET infer.statement_batch_rows = 10000;
 	SELECT sum(infer.predict('m', i) + length(s)) FROM (SELECT i, repeat('x', 20000) AS s FROM generate_series(1, 10000) i OFFSET 0) wide",
 	50_005_000 + 3 * 10_000 + 20_000 * 10_000, 'wide rows that are kept beside'), '<', $limit, 'do not gather either');
 
+# Rows are gathered until enough of them call: those that do not take memory as well.
+cmp_ok(peak("SET work_mem = '64MB';
+	SELECT count(CASE WHEN i * j = 6 THEN infer.predict('m', i) END) FROM generate_series(1, 2000) i, generate_series(1, 2000) j",
+	4, 'few calls among many rows'), '<', (64 + 64) * 1024, 'of that statement it has more');
+
 done_testing();

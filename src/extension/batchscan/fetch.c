@@ -17,6 +17,7 @@
 #include "node.h"
 
 enum { ROWS_ROOM = 32 };
+enum { ROWS_MAX = 1 << 24 };		/* of a batch, where hardly any row calls */
 
 void
 infer_batch_alloc(InferBatchState *node, Batch *batch)
@@ -36,11 +37,36 @@ infer_batch_clear(Batch *batch)
 	batch->context = context;
 }
 
+/* Bytes of a row apart from its values by reference: in the arrays here and in steps.c. */
+static Size
+row_bytes(const InferBatchState *node)
+{
+	return node->columns * (sizeof(Datum) + sizeof(bool)) + sizeof(ErrorData *) + sizeof(ItemPointerData) +
+		2 * sizeof(int) + sizeof(bool) + node->calls_count * (sizeof(InferRows *) + sizeof(int));
+}
+
+static Size
+bytes_max(void)
+{
+	return (Size) work_mem * 1024 / BATCHES;
+}
+
+/* Twice as much, but no more than rows that hold nothing by reference would need. */
+static int
+larger_room(const InferBatchState *node, const Batch *batch)
+{
+	Size		most = Min(bytes_max() / row_bytes(node) + 1, ROWS_MAX);
+
+	if (batch->rows_room == 0)
+		return ROWS_ROOM;
+	return Max(Min(2 * (Size) batch->rows_room, most), (Size) batch->rows_room + 1);
+}
+
 static void
 make_room(InferBatchState *node, Batch *batch)
 {
 	MemoryContext old = MemoryContextSwitchTo(batch->context);
-	int			room = batch->rows_room == 0 ? ROWS_ROOM : 2 * batch->rows_room;
+	int			room = larger_room(node, batch);
 
 	if (batch->rows_room == 0)
 	{
@@ -106,7 +132,7 @@ keep_row(InferBatchState *node, Batch *batch, TupleTableSlot *slot)
 			batch->bytes += datumGetSize(values[column], false, node->lengths[column]);
 		}
 	}
-	batch->bytes += (sizeof(Datum) + sizeof(bool)) * node->columns;
+	batch->bytes += row_bytes(node);
 	batch->errors[batch->rows_count] = NULL;
 	if (batch->tids != NULL)
 		batch->tids[batch->rows_count] = scanned_tid(node->base);
@@ -119,7 +145,7 @@ infer_batch_fetch(InferBatchState *node, Batch *batch, int count)
 	PlanState  *child = outerPlanState(node);
 	int			fetched = 0;
 
-	while (fetched < count && !node->child_ended && batch->bytes < (Size) work_mem * 1024 / BATCHES)
+	while (fetched < count && !node->child_ended && batch->bytes < bytes_max() && batch->rows_count < ROWS_MAX)
 	{
 		TupleTableSlot *slot;
 		MemoryContext old;

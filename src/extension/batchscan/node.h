@@ -96,7 +96,7 @@ typedef struct Batch
 	MemoryContext context;
 	int			rows_count;
 	int			rows_room;
-	Size		bytes;				/* of the rows' values, about */
+	Size		bytes;				/* of the rows, about: their values and what is kept of each */
 	Datum	   *values;				/* rows × columns */
 	bool	   *nulls;
 	ItemPointerData *tids;			/* of base relations' rows, for CURRENT OF */
