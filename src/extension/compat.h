@@ -52,9 +52,13 @@ extern int	no_such_variable
 #define infer_function_aclcheck(oid, role, mode) pg_proc_aclcheck(oid, role, mode)
 #endif
 
-/* 17: internal subtransactions may be begun in parallel mode (0075d78947e) */
+/*
+ * 17: internal subtransactions may be begun in parallel mode (0075d78947e).  Not by the leader: it could
+ * take the error of a worker, which an interrupt raises, for that of the row that it looks at.
+ */
 #if PG_VERSION_NUM >= 170000
-#define infer_can_subtransact() true
+#include "access/parallel.h"
+#define infer_can_subtransact() (!IsInParallelMode() || IsParallelWorker())
 #else
 #define infer_can_subtransact() (!IsInParallelMode())
 #endif

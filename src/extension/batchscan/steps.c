@@ -12,8 +12,8 @@
  *	An expression is evaluated for rows that may never be asked for, so its error is kept.  Where
  *	arguments, guards or quals can raise errors they run in a subtransaction, one for a whole
  *	loop over rows unless one fails.  Not where none can be had (subplans, whose nodes do not
- *	survive an error; parallel mode before 17): there an error is raised at once.  Neither are
- *	errors kept that concern the session and not the row: cancellation, resources, deadlocks.
+ *	survive an error; parallel mode, but for workers from 17 on): there an error is raised at once.
+ *	Neither are errors kept that concern the session and not the row: cancellation, resources, deadlocks.
  */
 #include "postgres.h"
 
