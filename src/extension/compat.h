@@ -130,6 +130,15 @@ extern int	no_such_variable
 #define infer_is_virtual_column(column) false
 #endif
 
+/* 18: ExecutorRun is not told any more whether it is called once (3eea7a0c97e) */
+#if PG_VERSION_NUM >= 180000
+#define INFER_RUN_PARAMETERS	QueryDesc *query, ScanDirection direction, uint64 count
+#define INFER_RUN_ARGUMENTS		query, direction, count
+#else
+#define INFER_RUN_PARAMETERS	QueryDesc *query, ScanDirection direction, uint64 count, bool once
+#define INFER_RUN_ARGUMENTS		query, direction, count, once
+#endif
+
 /* ---- EXPLAIN ---- */
 
 /* 18: a hook for what is told of a plan (4fd02bf7cf9) */

@@ -23,6 +23,7 @@
 
 #include "postgres.h"
 
+#include "nodes/execnodes.h"
 #include "nodes/extensible.h"
 #include "nodes/plannodes.h"
 #include "nodes/primnodes.h"
@@ -71,6 +72,9 @@ extern void infer_batch_rewrite(PlannedStmt *statement, int cursor_options);
 /* ---- exec.c ---- */
 
 extern const CustomScanMethods infer_batch_methods;
+
+/* Whoever reads this plan may end early: if it modifies rows, it does so one by one. */
+extern void infer_batch_expect_end(PlanState *plan);
 
 static inline bool
 infer_is_batch(const Plan *plan)

@@ -363,6 +363,18 @@ reset_ramp(InferBatchState *node)
 		node->ramp = (int) Min(Max(node->info.bound, 1), node->batch_rows);
 }
 
+void
+infer_batch_expect_end(PlanState *plan)
+{
+	InferBatchState *node = (InferBatchState *) plan;
+
+	if (plan == NULL || !IsA(plan, CustomScanState) || node->css.methods != &exec_methods ||
+		!IsA(outerPlanState(plan), ModifyTableState))
+		return;
+	node->info.one_by_one = node->by_rows = true;
+	reset_ramp(node);
+}
+
 static void
 begin_node(CustomScanState *css, EState *estate, int eflags)
 {

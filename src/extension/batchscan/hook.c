@@ -1,6 +1,6 @@
 /*
  * hook.c
- *	  The planner hook: which plans are rewritten at all.
+ *	  The hooks: which plans are rewritten at all, and which are run for so many rows only.
  *
  * A plan names the functions that it depends on (invalItems), but for those that PostgreSQL is
  * born with.  Most name none, or only such that are known not to be verbs: a look at that list
@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "executor/executor.h"
 #include "miscadmin.h"
 #include "optimizer/planner.h"
 #include "utils/syscache.h"
@@ -16,6 +17,7 @@
 #include "rewrite/rewrite.h"
 
 static planner_hook_type prev_planner;
+static ExecutorRun_hook_type prev_run;
 
 /* ---- does it call? ---- */
 
@@ -84,7 +86,7 @@ infer_calls_verb(const PlannedStmt *statement)
 	return names_verb(statement) && plans_have_verb(statement);
 }
 
-/* ---- the hook ---- */
+/* ---- the hooks ---- */
 
 static PlannedStmt *
 plan_with_batches(Query *query, const char *text, int cursor_options, ParamListInfo parameters)
@@ -99,6 +101,17 @@ plan_with_batches(Query *query, const char *text, int cursor_options, ParamListI
 	return statement;
 }
 
+/* PL/pgSQL's RETURNING … INTO asks for two rows: no more may be modified. */
+static void
+run_with_count(INFER_RUN_PARAMETERS)
+{
+	ExecutorRun_hook_type run = prev_run != NULL ? prev_run : standard_ExecutorRun;
+
+	if (count > 0)
+		infer_batch_expect_end(query->planstate);
+	run(INFER_RUN_ARGUMENTS);
+}
+
 /* Where the library is not preloaded, every call fails. */
 void
 infer_batch_init(void)
@@ -108,5 +121,7 @@ infer_batch_init(void)
 		return;
 	prev_planner = planner_hook;
 	planner_hook = plan_with_batches;
+	prev_run = ExecutorRun_hook;
+	ExecutorRun_hook = run_with_count;
 	infer_explain_init();
 }
