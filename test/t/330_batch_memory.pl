@@ -11,6 +11,13 @@ my $server = InferServer->start(work_mem => '4MB', jit => 'off', max_parallel_wo
 $server->safe_psql("SELECT infer.create_model('m', data => " . sql_bytes(add_model(3)) . ")");
 my $limit = (4 + 64) * 1024;
 
+sub echo_model
+{
+	open my $file, '<:raw', "$InferServer::top/test/fixtures/values/echo_string.onnx" or die "echo_string.onnx: $!";
+	local $/;
+	return <$file>;
+}
+
 sub peak			# kB of a session of its own, after the statement
 {
 	my ($sql, $expected, $name) = @_;
@@ -34,6 +41,13 @@ cmp_ok(peak("SELECT count(infer.try('m', CASE WHEN i % 2 = 0 THEN i ELSE 1e300 E
 cmp_ok(peak("SET infer.statement_batch_rows = 10000;
 	SELECT sum(infer.predict('m', i) + length(s)) FROM (SELECT i, repeat('x', 20000) AS s FROM generate_series(1, 10000) i OFFSET 0) wide",
 	50_005_000 + 3 * 10_000 + 20_000 * 10_000, 'wide rows that are kept beside'), '<', $limit, 'do not gather either');
+
+# What the engine gives back is the backend's, too.  A small payload, as that of requests in flight counts here.
+$server->restart('infer.payload_limit' => '16MB');
+$server->safe_psql("SELECT infer.create_model('echo', data => " . sql_bytes(echo_model()) . ")");
+cmp_ok(peak("SET infer.statement_batch_rows = 10000;
+	SELECT sum(length(infer('echo', repeat('x', 10000))::text) + length(infer('echo', repeat('y', 10000) || i)::text) * 0) FROM generate_series(1, 12000) i",
+	12_000 * 10_002, 'long results'), '<', $limit, 'are not all kept at the same time');
 
 # Rows are gathered until enough of them call: those that do not take memory as well.
 cmp_ok(peak("SET work_mem = '64MB';

@@ -352,15 +352,37 @@ begin_columns(InferBatchState *node)
 	}
 }
 
+/* Rows of a batch whose results by reference stay within its part of work_mem, as far as is known. */
+static int
+rows_that_fit(const InferBatchState *node)
+{
+	Size		bytes = 0;
+
+	for (int i = 0; i < node->calls_count; i++)
+		bytes += node->calls[i].result_bytes;
+	return bytes == 0 ? INT_MAX : (int) Min((Size) work_mem * 1024 / BATCHES / bytes + 1, INT_MAX);
+}
+
+static int
+first_rows(const InferBatchState *node)
+{
+	int			rows = Min(node->batch_rows, rows_that_fit(node));
+
+	for (int i = 0; i < node->calls_count; i++)
+		if (!node->calls[i].byval && node->calls[i].result_bytes == 0)
+			rows = Min(rows, UNMEASURED_ROWS);
+	return rows;
+}
+
 static void
 reset_ramp(InferBatchState *node)
 {
 	if (node->alone || node->info.one_by_one || node->backward)
 		node->ramp = 1;
 	else if (node->info.drained)
-		node->ramp = node->batch_rows;
+		node->ramp = first_rows(node);
 	else
-		node->ramp = (int) Min(Max(node->info.bound, 1), node->batch_rows);
+		node->ramp = (int) Min(Max(node->info.bound, 1), first_rows(node));
 }
 
 void
@@ -478,7 +500,7 @@ infer_batch_prepare(InferBatchState *node)
 static void
 raise_ramp(InferBatchState *node)
 {
-	int			full = node->batch_rows;
+	int			full = Min(node->batch_rows, rows_that_fit(node));
 
 	if (node->alone || node->info.one_by_one || node->backward)
 		return;

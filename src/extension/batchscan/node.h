@@ -38,6 +38,8 @@ enum { BATCHES = 2 };				/* the current one, and the one in flight */
 enum { WAVE_CALLS = 48 };			/* of one wave: requests that are filled at the same time are bounded
 									 * by INFER_REGIONS_MAX */
 
+enum { UNMEASURED_ROWS = 256 };		/* of a batch while it is not known how long its results are */
+
 typedef struct NodeArgument
 {
 	int			column;				/* of the scan tuple, or -1 */
@@ -59,6 +61,7 @@ typedef struct NodeCall
 	ExprState **row_expressions;	/* those that are -1; NULL: NULL */
 	int16		length;				/* of the result's type */
 	bool		byval;
+	Size		result_bytes;		/* of a result by reference, about, in the last batch; 0: not known */
 
 	/* a call without a column: its answer holds as long as the parameters do */
 	bool		constant;

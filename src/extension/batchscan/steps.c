@@ -432,6 +432,8 @@ take_results(InferBatchState *node, Batch *batch, int number)
 {
 	NodeCall   *call = &node->calls[number];
 	CallRows   *rows = &batch->calls[number];
+	Size		bytes = 0;
+	int			results = 0;
 	ListCell   *cell;
 
 	foreach(cell, rows->sent)
@@ -447,12 +449,19 @@ take_results(InferBatchState *node, Batch *batch, int number)
 		if (infer_rows_result(rows->owners[row], rows->tickets[row], &value, &null))
 		{
 			store_result(node, batch, call, row, value, null);
+			if (!call->byval && !null)
+			{
+				bytes += datumGetSize(value, false, call->length);
+				results++;
+			}
 			if (call->constant && !call->constant_known)
 				keep_constant(node, call, value, null);
 		}
 		else
 			keep_failure(batch, call->plan.stage, rows->owners[row], rows->tickets[row], row);
 	}
+	if (results > 0)
+		call->result_bytes = bytes / results;
 	foreach(cell, rows->sent)
 		infer_rows_end(lfirst(cell));
 	list_free(rows->sent);
