@@ -26,6 +26,15 @@
 	"\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},\"model\":{\"type\":\"WordPiece\"," \
 	"\"unk_token\":\"%s\",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":20,\"vocab\":%s}}"
 
+/* Byte-level BPE: with settings of the model that end in a comma, pre-tokenizer, normalizer, processor. */
+#define FIXTURE_BPE "{\"version\":\"1.0\",\"added_tokens\":[{\"id\":0,\"content\":\"<s>\",\"single_word\":false,\"lstrip\":false," \
+	"\"rstrip\":false,\"normalized\":false,\"special\":true}],\"normalizer\":%s,\"pre_tokenizer\":%s,\"post_processor\":%s," \
+	"\"model\":{\"type\":\"BPE\",%s\"vocab\":{\"<s>\":0,\"?\":1,\"a\":2,\"b\":3,\"c\":4,\"ab\":5,\"abc\":6,\"\xc4\xa0\":7,\"\xc4\xa0" "a\":8," \
+	"\"'\":9,\"s\":10,\"\xc5\x82\":11,\"\xc5\xbf\":12,\"bc\":13,\"'s\":14,\"1\":15,\"\xc3\x83\":16,\"\xc2\xa9\":17,\"\xc3\x83\xc2\xa9\":18}," \
+	"\"merges\":[\"b c\",[\"a\",\"b\"],\"\xc4\xa0 a\",\"' s\",\"\xc3\x83 \xc2\xa9\"]}}"
+#define FIXTURE_BYTES		"{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":true}"
+#define FIXTURE_PREFIXED	"{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,\"use_regex\":true}"
+
 static inline struct tokenizer * __attribute__((unused))
 fixture_open(const void *json, size_t size, struct status *status)
 {

@@ -18,7 +18,7 @@ import struct
 import sys
 import zipfile
 
-from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 NO_PAIR = 0xFFFFFFFF
 TRANSLATIONS = 8000
@@ -147,8 +147,9 @@ class Case:
         second_size = NO_PAIR if second is None else len(second.encode())
         self.out.write(struct.pack('<6I', len(first), second_size, bare, cut_start, tokens_max, len(row.ids)) + first)
         self.out.write(b'' if second is None else second.encode())
-        numbers = row.ids + row.type_ids + [start for start, _ in row.offsets] + [end for _, end in row.offsets]
-        self.out.write(struct.pack('<%di' % len(numbers), *numbers))
+        count = len(row.ids)
+        self.out.write(struct.pack('<%di%dB%dH%dH' % (count, count, count, count), *row.ids, *row.type_ids,
+                                   *(start for start, _ in row.offsets), *(end for _, end in row.offsets)))
 
     def add_cut(self, texts):
         """Texts and pairs, with and without special tokens, cut at many lengths from both ends."""
@@ -273,6 +274,108 @@ def write_added(folder, texts):
         case.add_cut(added_texts(contents, 60))
 
 
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+CL100K = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*"
+          r"|\s*[\r\n]|\s+(?!\S)|\s+")
+QWEN2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+         r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+SPACED = [' a', '  a', 'a ', 'a  ', '   ', '\n', ' \n a', '\n\n  \n', 'a\r\n\r\n b', '\t\ta', 'a\t \n\t b', '  \n', ' \u00a0 x', '\u3000x', '\u2028 x',
+          '  ...', ' ...\n\n', '!\n ', '12345 1234567', ' 12 3', '\u00b2\u00b3\u2155 \u0661\u0662\u0663\u0664', "I'm he's we'll they've you're I'd can't",
+          "I'M HE'S WE'LL THEY'VE YOU'RE I'D CAN'T It'\u017f 'L 'lL 'Re '\u212a 'x", "'", "''", "' s", " 's", "a'", "\n's", "'\u017f\u017f", "'s's'll'l"]
+
+
+def pattern_texts(count):
+    """Texts of what patterns tell apart: letters, numbers, spaces, line's ends, apostrophes, the rest."""
+    rng = random.Random(5)
+    parts = [' ', ' ', '  ', '\n', '\r\n', '\t', '\u00a0', '\u2003', '\u0085', "'", "'s", "'T", "'ll", "'RE", "'\u017f", 'a', 'B', 'word', 'é', 'e\u0301', '中', 'ß',
+             '1', '23', '4567', '²', '٣', 'Ⅷ', '.', '!?', '-', '_', '€', '👍', '\u200d', '\u0301', '\U00011de1', '<|end|>']
+    return SPACED + [''.join(rng.choice(parts) for _ in range(rng.randint(1, 14))) for _ in range(count)]
+
+
+def byte_level(texts, size, pre_tokenizer, normalizer=None, alphabet=True, **settings):
+    """A byte-level BPE tokenizer with a vocabulary of these texts."""
+    tokenizer = Tokenizer(models.BPE())
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizer
+    tokenizer.train_from_iterator(texts, trainers.BpeTrainer(
+        vocab_size=size, special_tokens=['<s>', '</s>', '<unk>', '<mask>'], show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if alphabet else []))
+    for name, value in settings.items():
+        setattr(tokenizer.model, name, value)
+    return tokenizer
+
+
+def write_byte_level(folder, everything, texts):
+    level, split, several = pre_tokenizers.ByteLevel, pre_tokenizers.Split, pre_tokenizers.Sequence
+
+    def by(pattern, behavior='isolated', invert=False):
+        return several([split(Regex(pattern), behavior, invert), level(add_prefix_space=False, use_regex=False)])
+
+    kinds = {
+        'bytes_gpt2': (texts, byte_level(texts, 3000, level(add_prefix_space=False)), None),
+        'bytes_roberta': (texts, byte_level(texts, 3000, level(add_prefix_space=True)), 'roberta'),
+        'bytes_untrimmed': (texts, byte_level(texts, 1000, level(add_prefix_space=True)), 'untrimmed'),
+        'bytes_llama3': (everything, byte_level(texts, 3000, by(LLAMA3), ignore_merges=True), 'llama3'),
+        'bytes_cl100k': (texts, byte_level(texts, 3000, by(CL100K, 'removed', True)), 'llama3'),
+        'bytes_qwen2': (texts, byte_level(texts, 3000, by(QWEN2), normalizers.NFC()), 'bytes'),
+        'bytes_split': (texts, byte_level(texts, 1000, by(GPT2)), None),
+        'bytes_digits': (texts, byte_level(texts, 1000, several([pre_tokenizers.Digits(True), level(add_prefix_space=False)])), None),
+        'bytes_numbers': (texts, byte_level(texts, 1000, several([pre_tokenizers.Digits(False), level(add_prefix_space=True)])), 'roberta'),
+        'bytes_whole': (texts[:2000], byte_level(texts, 1000, level(add_prefix_space=True, use_regex=False)), 'bytes'),
+        'bytes_few': (texts, byte_level(['some few letters'] * 9, 60, level(add_prefix_space=False), alphabet=False), 'bytes'),
+        'bytes_unknown': (texts, byte_level(['some few letters'] * 9, 60, level(add_prefix_space=False), alphabet=False, unk_token='<unk>'), None),
+        'bytes_fused': (texts, byte_level(['some few letters'] * 9, 60, level(add_prefix_space=False), alphabet=False, unk_token='<unk>',
+                                          fuse_unk=True), None),
+    }
+    for name, (chosen, tokenizer, processor) in kinds.items():
+        ends = [(token, tokenizer.token_to_id(token)) for token in ('<s>', '</s>')]
+        template = processors.TemplateProcessing(single='<s> $A', pair='<s> $A <s>:1 $B:1', special_tokens=ends)
+        if processor == 'roberta':
+            tokenizer.post_processor = processors.RobertaProcessing(ends[1], ends[0], trim_offsets=True, add_prefix_space=True)
+        elif processor == 'untrimmed':
+            tokenizer.post_processor = processors.RobertaProcessing(ends[1], ends[0], trim_offsets=False, add_prefix_space=False)
+        elif processor == 'llama3':
+            tokenizer.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=True, add_prefix_space=False), template])
+        elif processor == 'bytes':
+            tokenizer.post_processor = processors.ByteLevel(trim_offsets=True, add_prefix_space=True)
+        tokenizer.add_special_tokens(['<s>', '</s>', AddedToken('<mask>', lstrip=True, special=True, normalized=False)])
+        tokenizer.add_tokens([AddedToken('<|end|>', normalized=False), AddedToken(' two  ', normalized=False)])
+        case = Case(folder, name, tokenizer, {'tokenizer.json': tokenizer.to_str()})
+        case.add(chosen)
+        case.add(pattern_texts(6000))
+        case.add(added_texts(['<mask>', '<|end|>', ' two  ', '<s>'], 1000))
+        case.add_cut(texts)
+        case.add_cut(pattern_texts(200))
+
+
+def write_characters(folder, everything, texts):
+    """BPE of characters, and every other normalizer."""
+    steps = {
+        'nfc': normalizers.NFC(), 'nfd': normalizers.NFD(), 'nfkc': normalizers.NFKC(), 'nfkd': normalizers.NFKD(),
+        'lowercase': normalizers.Lowercase(), 'strip_accents': normalizers.Sequence([normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]),
+        'strip': normalizers.Sequence([normalizers.Strip(True, True), normalizers.Prepend('▁'), normalizers.Replace(' ', '▁')]),
+        'strip_left': normalizers.Sequence([normalizers.Strip(True, False), normalizers.Replace('a', ''), normalizers.Replace('e', 'éé')]),
+        'nfc_twice': normalizers.Sequence([normalizers.NFD(), normalizers.Strip(False, True), normalizers.NFC(), normalizers.Lowercase(), normalizers.NFC()]),
+    }
+    for name, normalizer in steps.items():
+        tokenizer = Tokenizer(models.BPE(unk_token='<unk>', fuse_unk=name == 'nfd', byte_fallback=name == 'strip'))
+        tokenizer.normalizer = normalizer
+        if name != 'strip':
+            tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        special = ['<unk>'] + (['<0x%02X>' % byte for byte in range(256)] if name == 'strip' else [])
+        tokenizer.train_from_iterator([text.replace('\0', '')[:300] for text in texts], trainers.BpeTrainer(
+            vocab_size=1500 + len(special), special_tokens=special, show_progress=False, limit_alphabet=600))
+        tokenizer.add_tokens([AddedToken('Ärger', normalized=True), AddedToken('e\u0301', normalized=False)])
+        case = Case(folder, 'characters_' + name, tokenizer, {'tokenizer.json': tokenizer.to_str()})
+        case.add(everything if name in ('nfc', 'nfkc', 'nfkd') else texts)
+        case.add(added_texts(['Ärger', 'e\u0301', 'ARGER', '\u0323'], 1000))
+        case.add_cut(texts)
+
+
 def main(arguments):
     *wheel, folder = arguments
     real = SENTENCES + translations(TRANSLATIONS)
@@ -284,6 +387,8 @@ def main(arguments):
     write_trained(folder, everything, texts)
     write_processors(folder, texts)
     write_added(folder, texts)
+    write_byte_level(folder, everything, texts)
+    write_characters(folder, everything, texts)
     print('%d texts of translations, %d in all' % (len(real), len(everything)))
 
 

@@ -18,8 +18,10 @@
 #define NO_PAIR		UINT32_MAX
 #define SPACE		(1u << 16)
 #define SHOWN		5				/* differences of a case */
+#define SHOWN_NUMBERS	32
 
-struct record						/* of cases.bin, then text, pair, ids, type ids, starts, ends */
+/* Of cases.bin; text, pair, ids (32 bits), type ids (8), starts and ends (16) follow. */
+struct record
 {
 	uint32_t	text_bytes;
 	uint32_t	pair_bytes;
@@ -42,15 +44,42 @@ static struct token_place places[SPACE];
 
 static void
 show(const char *name, const char *what, const struct record *record, const char *text, const int32_t *wanted,
-	 const struct tokenizer_output *output)
+	 const int32_t *got, uint32_t each, const struct tokenizer_output *output)
 {
 	printf("# %s: other %s for \"%.*s\"\n# wanted", name, what, (int) (record->text_bytes < 200 ? record->text_bytes : 200), text);
-	for (uint32_t i = 0; i < record->count && i < 24; i++)
+	for (uint32_t i = 0; i < each * record->count && i < SHOWN_NUMBERS; i++)
 		printf(" %d", wanted[i]);
 	printf("\n# got   ");
-	for (uint32_t i = 0; i < output->count && i < 24; i++)
-		printf(" %d", strcmp(what, "places") == 0 ? places[i].start : ids[i]);
+	for (uint32_t i = 0; i < each * output->count && i < SHOWN_NUMBERS; i++)
+		printf(" %d", got[i]);
 	printf("\n");
+}
+
+struct wanted						/* as wide as the tokenizer's own output */
+{
+	int32_t		ids[SPACE];
+	int32_t		type_ids[SPACE];
+	struct token_place places[SPACE];
+};
+
+static const uint8_t *
+read_wanted(struct wanted *wanted, uint32_t count, const uint8_t *at)
+{
+	uint16_t	place;
+
+	memcpy(wanted->ids, at, count * sizeof(*wanted->ids));
+	at += count * sizeof(*wanted->ids);
+	for (uint32_t i = 0; i < count; i++)
+		wanted->type_ids[i] = *at++;
+	for (uint32_t i = 0; i < 2 * count; i++, at += sizeof(place))
+	{
+		memcpy(&place, at, sizeof(place));
+		if (i < count)
+			wanted->places[i].start = place;
+		else
+			wanted->places[i - count].end = place;
+	}
+	return at;
 }
 
 /* Where the record says so, its pieces follow it. */
@@ -62,8 +91,8 @@ check_record(const char *name, const struct tokenizer *tokenizer, struct tokeniz
 	struct tokenizer_input input = {0};
 	struct status status = {0};
 	struct record record;
-	int32_t    *wanted;
-	bool		same, same_places = true;
+	static struct wanted wanted;
+	bool		same, same_places;
 
 	memcpy(&record, at, sizeof(record));
 	at += sizeof(record);
@@ -79,24 +108,20 @@ check_record(const char *name, const struct tokenizer *tokenizer, struct tokeniz
 	input.bare = record.bare;
 	input.cut_start = record.cut_start;
 	input.tokens_max = record.tokens_max;
-	wanted = malloc(record.count * 4 * sizeof(*wanted) + 1);
-	memcpy(wanted, at, record.count * 4 * sizeof(*wanted));
-	at += record.count * 4 * sizeof(*wanted);
+	at = read_wanted(&wanted, record.count, at);
 
 	same = tokenizer_encode(tokenizer, arena, &input, &output, &status) && output.count == record.count &&
-		memcmp(ids, wanted, record.count * sizeof(*ids)) == 0 &&
-		memcmp(type_ids, wanted + record.count, record.count * sizeof(*ids)) == 0;
-	for (uint32_t i = 0; same && i < record.count; i++)
-		same_places = same_places && places[i].start == wanted[2 * record.count + i] && places[i].end == wanted[3 * record.count + i];
+		memcmp(ids, wanted.ids, record.count * sizeof(*ids)) == 0 &&
+		memcmp(type_ids, wanted.type_ids, record.count * sizeof(*ids)) == 0;
+	same_places = same && memcmp(places, wanted.places, record.count * sizeof(*places)) == 0;
 	if (status.error != 0)
 		printf("# %s: %s\n", name, status.message);
 	if (!same && tally->ids++ < SHOWN)
-		show(name, "ids", &record, input.text, wanted, &output);
-	else if (!same_places && tally->places++ < SHOWN)
-		show(name, "places", &record, input.text, wanted + 2 * record.count, &output);
+		show(name, "ids", &record, input.text, wanted.ids, ids, 1, &output);
+	else if (same && !same_places && tally->places++ < SHOWN)
+		show(name, "places", &record, input.text, &wanted.places->start, &places->start, 2, &output);
 	tally->texts++;
 	tally->tokens += record.count;
-	free(wanted);
 	return at;
 }
 

@@ -3,19 +3,20 @@
  *	  Fuzzes the readers of tokenizer.json, vocab.txt and tokenizer_config.json, and texts.
  *	  Nothing may crash, leak, or fail without saying why, and places stay within the text.
  *
- * The first byte says what the rest is: 't' a text for a fixed tokenizer, 'v' a vocab.txt,
- * 'c' a tokenizer_config.json beside one, anything else tokenizer.json from that byte on.
+ * The first byte says what the rest is: 't' a text for a fixed WordPiece tokenizer, 'b' for a
+ * byte-level one, 'v' a vocab.txt, 'c' a tokenizer_config.json beside one, anything else
+ * tokenizer.json from that byte on.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/text/unicode.h"
+#include "engine/text/unicode/unicode.h"
 #include "text_fixture.h"
 
 #define SPACE	4096
 
-static struct tokenizer *fixed;
+static struct tokenizer *wordpiece, *bytes;
 static struct tokenizer_arena *arena;
 
 int
@@ -27,9 +28,11 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 	snprintf(added, sizeof(added), FIXTURE_ADDED, "true");
 	snprintf(json, sizeof(json), FIXTURE_FORMAT, added, FIXTURE_NORMALIZER, FIXTURE_SPLIT, FIXTURE_PROCESSOR, "[UNK]",
 			 FIXTURE_VOCABULARY);
-	fixed = fixture_open(json, strlen(json), &status);
+	wordpiece = fixture_open(json, strlen(json), &status);
+	snprintf(json, sizeof(json), FIXTURE_BPE, "{\"type\":\"NFC\"}", FIXTURE_PREFIXED, FIXTURE_BYTES, "\"unk_token\":\"?\",");
+	bytes = fixture_open(json, strlen(json), &status);
 	arena = tokenizer_arena_create();
-	if (fixed == NULL)
+	if (wordpiece == NULL || bytes == NULL)
 		abort();
 	return 0;
 }
@@ -84,8 +87,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	{"vocab.txt", (const uint8_t *) lines, sizeof(lines) - 1}};
 	struct model_file json = {"tokenizer.json", data, size};
 
-	if (size > 0 && data[0] == 't')
-		check_text(fixed, data + 1, size - 1);
+	if (size > 0 && (data[0] == 't' || data[0] == 'b'))
+		check_text(data[0] == 't' ? wordpiece : bytes, data + 1, size - 1);
 	else if (size > 0 && (data[0] == 'v' || data[0] == 'c'))
 	{
 		struct model_file *file = &files[data[0] == 'v'];

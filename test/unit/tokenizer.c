@@ -160,6 +160,65 @@ test_texts_refused(void)
 	tap_ok(refused == sizeof(bad) / sizeof(*bad), "what is not UTF-8 is refused");
 }
 
+/* ---- byte-level BPE ---- */
+
+static bool
+open_bpe(const char *normalizer, const char *split, const char *processor, const char *settings)
+{
+	struct status status = {0};
+	char		json[4096];
+
+	tokenizer_close(tokenizer);
+	snprintf(json, sizeof(json), FIXTURE_BPE, normalizer, split, processor, settings);
+	tokenizer = fixture_open(json, strlen(json), &status);
+	if (tokenizer == NULL)
+		printf("# %s %s\n", status.message, status.detail);
+	return tokenizer != NULL;
+}
+
+static void
+test_bpe(void)
+{
+	tap_ok(open_bpe("null", FIXTURE_BYTES, "null", "\"unk_token\":\"?\",\"fuse_unk\":false,") && bare("abc", "2 13"),
+		   "the lowest rank is merged first");
+	tap_ok(bare("abcx", "2 13 1") && bare("xy", "1 1"), "each unknown byte is an unknown token");
+	tap_ok(bare("a a", "2 8") && places_are("0 1 1 3"), "a space belongs to what is behind it");
+	tap_ok(bare("\xc3\xa9", "18") && places_are("0 1"), "two bytes of a character are one token");
+	tap_ok(bare("a<s>a", "2 0 2"), "added tokens");
+	tap_ok(open_bpe("null", FIXTURE_BYTES, "null", "\"unk_token\":\"?\",\"fuse_unk\":true,") && bare("xya", "1 2"), "or all together one");
+	tap_ok(open_bpe("null", FIXTURE_BYTES, "null", "\"ignore_merges\":true,") && bare("abc", "6"), "ignore_merges looks words up");
+	tap_ok(bare("xyz", ""), "without an unknown token unknown bytes vanish");
+	tap_ok(open_bpe("{\"type\":\"NFC\"}", FIXTURE_BYTES, "null", "") && bare("e\xcc\x81", "18") && places_are("0 1"), "NFC");
+}
+
+static void
+test_trimming(void)
+{
+	const char *roberta = "{\"type\":\"RobertaProcessing\",\"sep\":[\"a\",2],\"cls\":[\"<s>\",0],\"trim_offsets\":true,\"add_prefix_space\":true}";
+	struct tokenizer_input input = {.text = "a a", .pair = "a"};
+
+	tap_ok(open_bpe("null", FIXTURE_PREFIXED, roberta, "") && encode(input) && is(ids, "0 8 8 2 2 8 2") &&
+		   is(type_ids, "0 0 0 0 0 0 0"), "RoBERTa's pairs");
+	tap_ok(places_are("0 0 0 1 2 3 0 0 0 0 0 1 0 0"), "places without the spaces");
+}
+
+/* 's and 'S and '\u017f, by patterns that mind the case of letters and that do not. */
+static void
+test_patterns(void)
+{
+	const char *lines = "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\""
+		"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|"
+		"\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"},\"behavior\":\"Isolated\",\"invert\":false},"
+		"{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":false}]}";
+
+	tap_ok(open_bpe("null", FIXTURE_BYTES, "null", "\"unk_token\":\"?\",\"fuse_unk\":true,") && bare("'sa", "14 2") && bare("''s", "9 9 10"),
+		   "an apostrophe after another is none of GPT-2's");
+	tap_ok(open_bpe("null", lines, "null", "\"unk_token\":\"?\",\"ignore_merges\":true,\"fuse_unk\":true,") && bare("'sabc", "14 6") &&
+		   bare("'Sabc", "9 1 6") && bare("'\xc5\xbf" "abc", "9 1 6"), "'s in any case, also U+017F");
+	tap_ok(bare("'\xe2\x84\xaa" "abc", "9 1 2 13"), "but no other character");
+	tap_ok(bare("1111a", "15 15 15 15 2") && bare("a  a", "2 7 8"), "numbers, and the last of several spaces");
+}
+
 /* A megabyte of one thing: the count, or UINT32_MAX. */
 static uint32_t
 count_of(const char *unit)
@@ -189,6 +248,19 @@ test_long_texts(void)
 	tap_ok(count_of(" <") == 2 + MEGABYTE / 2, "of what begins like one");
 	tap_ok(count_of("Word") == 3, "of added tokens that are no single words");
 	tap_ok(count_of("!") == 2 + MEGABYTE, "of punctuation");
+}
+
+/* Words of a megabyte, which are merged as such. */
+static void
+test_long_words(void)
+{
+	tap_ok(open_bpe("{\"type\":\"NFC\"}", FIXTURE_PREFIXED, "null", "\"unk_token\":\"?\",\"fuse_unk\":true,"), "a byte-level tokenizer");
+	tap_ok(count_of(" ") == MEGABYTE, "a megabyte of spaces");
+	tap_ok(count_of("a") == MEGABYTE, "of one letter");
+	tap_ok(count_of("bc") == MEGABYTE / 2 + 1, "of two that are merged");
+	tap_ok(count_of("\xcc\x81\xcc\xa3\xd6\xb0") == 2, "of marks out of order");
+	tap_ok(count_of("'s") > MEGABYTE / 2, "of apostrophes");
+	tap_ok(count_of("\n ") > 0, "of lines without anything in them");
 }
 
 static void *
@@ -229,15 +301,26 @@ refuses(const char *what, struct tokenizer *opened, const struct status *status)
 	do { struct status status = {0}; struct tokenizer *opened = open_with(__VA_ARGS__, &status); refuses(what, opened, &status); } while (0)
 
 static void
+test_bpe_refused(void)
+{
+	tap_ok(!open_bpe("null", FIXTURE_BYTES, "null", "\"dropout\":0.1,"), "dropout");
+	tap_ok(!open_bpe("null", FIXTURE_BYTES, "null", "\"end_of_word_suffix\":\"</w>\","), "a suffix");
+	tap_ok(!open_bpe("null", FIXTURE_BYTES, "null", "\"unk_token\":\"none\","), "an unknown token that is none");
+	tap_ok(!open_bpe("null", FIXTURE_BYTES, "null", "\"surprise\":1,"), "a setting that is not known");
+}
+
+static void
 test_files_refused(void)
 {
 	const char *n = FIXTURE_NORMALIZER, *s = FIXTURE_SPLIT, *p = FIXTURE_PROCESSOR, *v = FIXTURE_VOCABULARY;
 	const char *flags = "\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"special\":false";
 	char		added[512];
 
-	REFUSES("NFKC", "", "{\"type\":\"NFKC\"}", s, p, "[UNK]", v);
-	REFUSES("ByteLevel", "", n, "{\"type\":\"ByteLevel\"}", p, "[UNK]", v);
-	REFUSES("RobertaProcessing", "", n, s, "{\"type\":\"RobertaProcessing\"}", "[UNK]", v);
+	REFUSES("Nmt", "", "{\"type\":\"Nmt\"}", s, p, "[UNK]", v);
+	REFUSES("a{3}", "", "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a{3}\"},\"content\":\"\"}", s, p, "[UNK]", v);
+	REFUSES("UnicodeScripts", "", n, "{\"type\":\"UnicodeScripts\"}", p, "[UNK]", v);
+	REFUSES("not known: x+", "", n, "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"x+\"},\"behavior\":\"Isolated\",\"invert\":false}", p, "[UNK]", v);
+	REFUSES("behind another", "", n, s, "{\"type\":\"Sequence\",\"processors\":[" FIXTURE_PROCESSOR "," FIXTURE_PROCESSOR "]}", "[UNK]", v);
 	REFUSES("unknown token", "", n, s, p, "[NONE]", v);
 	REFUSES("surprise", "", "{\"type\":\"BertNormalizer\",\"surprise\":1}", s, p, "[UNK]", v);
 	REFUSES("lowercase", "", "{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true}", s, p, "[UNK]", v);
@@ -267,7 +350,12 @@ main(void)
 	test_lower_case();
 	test_added();
 	test_long_texts();
+	test_bpe();
+	test_trimming();
+	test_patterns();
+	test_long_words();
 	test_files_refused();
+	test_bpe_refused();
 	tokenizer_close(tokenizer);
 	tokenizer_arena_free(arena);
 	return tap_done();

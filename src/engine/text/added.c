@@ -28,8 +28,7 @@ sought_form(struct tokenizer *tokenizer, struct tokenizer_arena *arena, const st
 
 	if (token->normalized)
 	{
-		arena->buffer.used = 0;
-		if (!bert_normalize(&tokenizer->bert, arena, bytes, length, 0))
+		if (!normalize(tokenizer, arena, bytes, length, 0))
 			return false;
 		bytes = arena->buffer.bytes;
 		length = arena->buffer.used;

@@ -22,8 +22,14 @@ tokenizer_arena_free(struct tokenizer_arena *arena)
 		return;
 	free(arena->buffer.bytes);
 	free(arena->buffer.origins);
+	free(arena->other.bytes);
+	free(arena->other.origins);
+	free(arena->merge.symbols);
+	free(arena->merge.heap);
 	free(arena->marks.data);
 	free(arena->marks.sorted);
+	free(arena->held.data);
+	free(arena->held.sorted);
 	free(arena->tokens[0].data);
 	free(arena->tokens[1].data);
 	free(arena);
@@ -53,9 +59,8 @@ doubled(uint32_t space, uint32_t wanted)
 }
 
 bool
-arena_grow_buffer(struct tokenizer_arena *arena, uint32_t wanted)
+arena_grow_buffer(struct tokenizer_arena *arena, struct text_buffer *buffer, uint32_t wanted)
 {
-	struct text_buffer *buffer = &arena->buffer;
 	uint32_t	space = doubled(buffer->space, wanted);
 
 	if (!grow(arena, &buffer->bytes, space, 1) ||
@@ -66,9 +71,8 @@ arena_grow_buffer(struct tokenizer_arena *arena, uint32_t wanted)
 }
 
 bool
-arena_grow_marks(struct tokenizer_arena *arena)
+arena_grow_marks(struct tokenizer_arena *arena, struct pending_marks *marks)
 {
-	struct pending_marks *marks = &arena->marks;
 	uint32_t	space = marks->space == 0 ? 64 : 2 * marks->space;
 
 	if (!grow(arena, &marks->data, space, sizeof(*marks->data)) ||
@@ -86,5 +90,18 @@ arena_grow_tokens(struct tokenizer_arena *arena, struct text_tokens *tokens)
 	if (!grow(arena, &tokens->data, space, sizeof(*tokens->data)))
 		return false;
 	tokens->space = space;
+	return true;
+}
+
+bool
+arena_grow_merge(struct tokenizer_arena *arena, uint32_t wanted)
+{
+	struct merge_room *merge = &arena->merge;
+	uint32_t	space = doubled(merge->space, wanted);
+
+	if (!grow(arena, &merge->symbols, space, sizeof(*merge->symbols)) ||
+		!grow(arena, &merge->heap, 3 * (size_t) space, sizeof(*merge->heap)))
+		return false;
+	merge->space = space;
 	return true;
 }

@@ -23,11 +23,14 @@
 #include "../status.h"
 #include "tokenizer.h"
 #include "trie.h"
-#include "unicode.h"
+#include "unicode/unicode.h"
 
 #define TEXT_TOKENS_MAX		(1u << 22)	/* of a vocabulary */
+#define TEXT_IDS_MAX		(1 << 24)	/* every id of a vocabulary is below */
 #define TEXT_TOKEN_BYTES	4096	/* of one token */
+#define TEXT_CONTENT_MAX	256		/* bytes that a step of a normalizer writes */
 #define TEXT_WORD_MAX		(1u << 20)	/* the highest max_input_chars_per_word */
+#define TEXT_STEPS_MAX		16		/* of a normalizer, and of a pre-tokenizer */
 #define TEXT_PIECES_MAX		64		/* of a template, and of one of its special tokens */
 
 /* ---- what the files say ---- */
@@ -55,12 +58,84 @@ struct added_tokens
 
 struct bert_normalizer
 {
-	bool		used;				/* false: text stays as it is */
 	bool		clean_text;
 	bool		handle_chinese_chars;
 	bool		strip_accents;
 	bool		lowercase;
 	uint8_t		ascii[128];			/* what becomes of an ASCII character; 0xFF: nothing */
+};
+
+enum normalizer_kind
+{
+	NORMALIZE_BERT,
+	NORMALIZE_NFC,
+	NORMALIZE_NFD,
+	NORMALIZE_NFKC,
+	NORMALIZE_NFKD,
+	NORMALIZE_LOWERCASE,
+	NORMALIZE_STRIP_ACCENTS,
+	NORMALIZE_STRIP,
+	NORMALIZE_PREPEND,
+	NORMALIZE_REPLACE
+};
+
+struct normalizer					/* one step; text goes through all of them in turn */
+{
+	enum normalizer_kind kind;
+	bool		left;				/* STRIP: from the beginning */
+	bool		right;				/* and from the end */
+	const char *pattern;			/* REPLACE: what is looked for */
+	const char *content;			/* PREPEND, REPLACE */
+};
+
+enum splitter_kind
+{
+	SPLIT_BERT,
+	SPLIT_SPACES,					/* WhitespaceSplit */
+	SPLIT_DIGITS,
+	SPLIT_PATTERN,
+	SPLIT_BYTES						/* ByteLevel: the last */
+};
+
+enum pattern						/* the regular expressions that are known: patterns.c */
+{
+	PATTERN_NONE,
+	PATTERN_GPT2,
+	PATTERN_THREE_DIGITS,			/* cl100k, Llama 3 */
+	PATTERN_ONE_DIGIT				/* Qwen 2 */
+};
+
+struct splitter						/* one step of the pre-tokenizer; pieces go through all of them */
+{
+	enum splitter_kind kind;
+	bool		single;				/* DIGITS: each on its own */
+	bool		add_space;			/* BYTES: before what does not begin with one */
+	enum pattern pattern;
+};
+
+struct merge						/* of a hash table; rank NO_RANK: an empty place */
+{
+	uint32_t	left;
+	uint32_t	right;
+	uint32_t	rank;
+	int32_t		id;
+};
+
+struct bpe
+{
+	struct trie vocabulary;			/* of bytes; for a byte-level model of those that its tokens stand for */
+	bool		byte_level;
+	bool		ignore_merges;
+	bool		fuse_unknown;
+	int32_t		unknown;			/* -1: none, what is unknown vanishes */
+	int32_t		bytes[256];			/* tokens of single bytes; -1: none */
+	int32_t		fallback[256];		/* tokens <0x00> to <0xFF>; -1: none */
+	bool		use_fallback;
+	struct merge *merges;
+	uint32_t	merges_mask;		/* places - 1 */
+	uint8_t    *whole;				/* by id: merging the token's own text gives the token */
+	uint16_t   *leading;			/* by id: spaces that a byte-level token begins with, */
+	uint16_t   *trailing;			/* and ends with */
 };
 
 struct wordpiece
@@ -69,7 +144,6 @@ struct wordpiece
 	uint32_t	continued;			/* the node behind the prefix; TRIE_NONE: no token has it */
 	int32_t		unknown;
 	uint32_t	word_max;			/* characters */
-	int32_t		ids_count;			/* tokens of the vocabulary; ids may have gaps */
 };
 
 enum template_kind
@@ -94,16 +168,31 @@ struct template
 	uint32_t	added;				/* special tokens in all */
 };
 
+enum model_kind
+{
+	MODEL_WORDPIECE,
+	MODEL_BPE
+};
+
 struct tokenizer
 {
 	struct graph_memory memory;
 	struct tokenizer_facts facts;
 	struct added_tokens added;
-	struct bert_normalizer bert;
-	bool		split_bert;			/* BertPreTokenizer; else a piece is one word */
+	int32_t		vocabulary_count;	/* tokens of the model; ids may have gaps */
+	uint32_t	normalizers_count;
+	struct normalizer normalizers[TEXT_STEPS_MAX];
+	struct bert_normalizer bert;	/* of NORMALIZE_BERT */
+	uint32_t	splitters_count;	/* 0: a piece is one word */
+	struct splitter splitters[TEXT_STEPS_MAX];
+	enum model_kind model;
 	struct wordpiece wordpiece;
+	struct bpe	bpe;
 	struct template single;
 	struct template pair;
+	bool		chunks;				/* a segment may be worked on in chunks */
+	bool		trim;				/* places do not hold the spaces that a token begins or ends with, */
+	bool		trim_keeps_first;	/* but for one at the beginning, which the pre-tokenizer added */
 };
 
 /* ---- what a call works on ---- */
@@ -112,6 +201,8 @@ struct text_token
 {
 	int32_t		id;
 	struct token_place place;
+	uint32_t	leading;			/* spaces that are to be trimmed, if any are */
+	uint32_t	trailing;
 };
 
 struct text_tokens
@@ -145,10 +236,28 @@ struct pending_marks
 	uint32_t	space;
 };
 
+struct merge_symbol				/* of a word that is being merged */
+{
+	int32_t		id;
+	uint32_t	length;				/* bytes; 0: merged into the one before */
+	int32_t		previous;			/* -1: none */
+	int32_t		next;
+};
+
+struct merge_room
+{
+	struct merge_symbol *symbols;
+	uint64_t   *heap;				/* rank, then place: three times as many */
+	uint32_t	space;
+};
+
 struct tokenizer_arena
 {
-	struct text_buffer buffer;
+	struct text_buffer buffer;		/* what was normalised */
+	struct text_buffer other;		/* of a step of the normalizer; a piece with a space before it */
 	struct pending_marks marks;
+	struct pending_marks held;
+	struct merge_room merge;
 	struct text_tokens tokens[2];	/* of text and pair */
 	struct status *status;			/* of the call */
 };
@@ -159,6 +268,7 @@ struct text_run
 	const struct tokenizer *tokenizer;
 	struct tokenizer_arena *arena;
 	struct text_tokens *tokens;
+	const struct text_buffer *buffer;	/* in which words are */
 	const uint8_t *text;
 	size_t		size;
 	uint32_t	enough;				/* no more tokens than these are wanted */
@@ -167,8 +277,9 @@ struct text_run
 /* ---- arena.c ---- */
 
 /* Room for more; false: the call's status is set. */
-extern bool arena_grow_buffer(struct tokenizer_arena *arena, uint32_t wanted);
-extern bool arena_grow_marks(struct tokenizer_arena *arena);
+extern bool arena_grow_buffer(struct tokenizer_arena *arena, struct text_buffer *buffer, uint32_t wanted);
+extern bool arena_grow_marks(struct tokenizer_arena *arena, struct pending_marks *marks);
+extern bool arena_grow_merge(struct tokenizer_arena *arena, uint32_t wanted);
 extern bool arena_grow_tokens(struct tokenizer_arena *arena, struct text_tokens *tokens);
 
 static inline bool
@@ -181,6 +292,26 @@ arena_add_token(struct text_run *run, int32_t id, uint32_t start, uint32_t end)
 	tokens->data[tokens->count++] = (struct text_token) {id, {(int32_t) start, (int32_t) end}};
 	return true;
 }
+
+static inline bool
+text_put(struct tokenizer_arena *arena, struct text_buffer *buffer, uint32_t point, uint32_t origin)
+{
+	uint32_t	length;
+
+	if (buffer->space - buffer->used < 4 && !arena_grow_buffer(arena, buffer, buffer->used + 4))
+		return false;
+	length = utf8_encode(point, buffer->bytes + buffer->used);
+	for (uint32_t i = 0; i < length; i++)
+		buffer->origins[buffer->used + i] = origin;
+	buffer->used += length;
+	return true;
+}
+
+/* ---- spaces.c ---- */
+
+/* White space, or the letter that stands for a space in byte-level tokens, at either end. */
+extern uint32_t text_leading_spaces(const uint8_t *text, size_t size);
+extern uint32_t text_trailing_spaces(const uint8_t *text, size_t size);
 
 /* ---- added.c ---- */
 
@@ -212,7 +343,7 @@ extern void added_search_begin(struct added_search *search, const struct added_t
 /* False: the files' tokens overlap in this text, as the reference cannot express either. */
 extern bool added_search_next(struct added_search *search, struct added_match *match);
 
-/* ---- bert.c ---- */
+/* ---- normalize/bert.c ---- */
 
 extern void bert_prepare(struct bert_normalizer *normalizer);
 
@@ -220,14 +351,56 @@ extern void bert_prepare(struct bert_normalizer *normalizer);
 extern bool bert_normalize(const struct bert_normalizer *normalizer, struct tokenizer_arena *arena,
 						   const uint8_t *text, size_t size, uint32_t character);
 
-/* Cuts bytes start to end of the arena's buffer into words, for the model. */
-extern bool bert_split(struct text_run *run, uint32_t start, uint32_t end);
+/* ---- normalize/ ---- */
 
-/* ---- wordpiece.c ---- */
+/* A chunk through all steps, into the arena's buffer. */
+extern bool normalize(const struct tokenizer *tokenizer, struct tokenizer_arena *arena, const uint8_t *text,
+					  size_t size, uint32_t character);
+
+/*
+ * A step reads the arena's buffer and writes the other one, which takes its place at the end.
+ * A character is put with its change (unicode_forms.c says which), from which its origin
+ * follows.
+ */
+struct rewriting
+{
+	const struct text_buffer *in;
+	struct text_buffer *out;
+	uint32_t	at;					/* of in: what was replaced so far */
+};
+
+extern bool rewrite_begin(struct tokenizer_arena *arena, struct rewriting *rewriting);
+extern bool rewrite_put(struct tokenizer_arena *arena, struct rewriting *rewriting, uint32_t point, int32_t change);
+extern void rewrite_end(struct tokenizer_arena *arena, struct rewriting *rewriting);
+
+extern void marks_sort(struct pending_marks *marks);
+extern bool normalize_unicode(struct tokenizer_arena *arena, bool compatible, bool compose);
+
+/* ---- split.c, patterns.c ---- */
+
+/* A piece of the run's buffer through the steps of the pre-tokenizer, and its words to the model. */
+extern bool split_piece(struct text_run *run, uint32_t start, uint32_t end);
+
+/* The pattern of this regular expression; PATTERN_NONE: it is not known. */
+extern enum pattern pattern_find(const char *regex);
+
+/* The end of the match that begins at a place; there is one at every place. */
+extern uint32_t pattern_match(enum pattern pattern, const uint8_t *bytes, uint32_t at, uint32_t end);
+
+/* ---- wordpiece.c, bpe.c ---- */
 
 extern bool wordpiece_word(struct text_run *run, uint32_t start, uint32_t end);
+extern bool bpe_word(struct text_run *run, uint32_t start, uint32_t end);
 
-/* ---- reader.c, reader_wordpiece.c: the files ---- */
+#define NO_RANK		UINT32_MAX
+
+extern const struct merge *bpe_merge(const struct bpe *model, int32_t left, int32_t right);
+
+/* Whether merging a token's own text gives the token. */
+extern bool bpe_is_whole(const struct bpe *model, struct tokenizer_arena *arena, const uint8_t *bytes, uint32_t size,
+						 int32_t id, uint8_t *whole);
+
+/* ---- files/ ---- */
 
 extern bool read_tokenizer_json(struct tokenizer *tokenizer, const struct model_files *files,
 								struct status *status);

@@ -5,9 +5,9 @@
  * Chunks
  *	BERT's normalizer and pre-tokenizer forget everything at a space: no word crosses it and
  *	no sequence of marks.  So a segment is worked on in chunks that end before a space, and
- *	the memory of a call is bounded by what has no space in it.  That does not hold where
- *	added tokens are sought in normalised text, nor without a pre-tokenizer: then a segment is
- *	one chunk.
+ *	the memory of a call is bounded by what has no space in it.  That holds neither for other
+ *	normalizers and pre-tokenizers nor where added tokens are sought in normalised text: there
+ *	a segment is one chunk.
  */
 #include "text_internal.h"
 
@@ -26,6 +26,16 @@ bool
 tokenizer_recognises(const struct model_files *files)
 {
 	return model_files_find(files, "tokenizer.json") != NULL || model_files_find(files, "vocab.txt") != NULL;
+}
+
+static bool
+can_chunk(const struct tokenizer *tokenizer)
+{
+	bool		bert = tokenizer->normalizers_count == 1 && tokenizer->normalizers[0].kind == NORMALIZE_BERT;
+
+	return (bert || tokenizer->normalizers_count == 0) && tokenizer->added.normalized_count == 0 &&
+		tokenizer->splitters_count > 0 &&
+		(tokenizer->splitters[0].kind == SPLIT_BERT || tokenizer->splitters[0].kind == SPLIT_SPACES);
 }
 
 struct tokenizer *
@@ -51,6 +61,7 @@ tokenizer_open(const struct model_files *files, struct status *status)
 		tokenizer_close(tokenizer);
 		return NULL;
 	}
+	tokenizer->chunks = can_chunk(tokenizer);
 	tokenizer->facts.added_single = tokenizer->single.added;
 	tokenizer->facts.added_pair = tokenizer->pair.added;
 	tokenizer->memory.status = NULL;	/* the caller's ends; nothing is allocated from here on */
@@ -80,15 +91,20 @@ tokenizer_bytes(const struct tokenizer *tokenizer)
 
 /* ---- segments ---- */
 
-/* Bytes start to end of the buffer, in which no added token is. */
+/* An added token and the text that it was found as. */
 static bool
-encode_piece(struct text_run *run, uint32_t start, uint32_t end)
+add_added_token(struct text_run *run, int32_t id, uint32_t start, uint32_t end, const uint8_t *text, size_t size)
 {
-	if (start == end)
+	struct text_token *token;
+
+	if (!arena_add_token(run, id, start, end))
+		return false;
+	if (!run->tokenizer->trim)
 		return true;
-	if (run->tokenizer->split_bert)
-		return bert_split(run, start, end);
-	return wordpiece_word(run, start, end);
+	token = &run->tokens->data[run->tokens->count - 1];
+	token->leading = text_leading_spaces(text, size);
+	token->trailing = text_trailing_spaces(text, size);
+	return true;
 }
 
 /* What was normalised: added tokens that are sought there, and pieces between them. */
@@ -101,16 +117,17 @@ encode_normalized(struct text_run *run)
 	struct added_match match;
 
 	if (added->normalized_count == 0)
-		return encode_piece(run, 0, buffer->used);
+		return split_piece(run, 0, buffer->used);
 	added_search_begin(&search, added, &added->normalized, buffer->bytes, buffer->used);
 	do
 	{
 		if (!added_search_next(&search, &match))
 			return status_set(run->arena->status, INFER_ERROR_INPUT, "the tokenizer's added tokens overlap in the text");
-		if (match.start > match.before && !encode_piece(run, (uint32_t) match.before, (uint32_t) match.start))
+		if (match.start > match.before && !split_piece(run, (uint32_t) match.before, (uint32_t) match.start))
 			return false;
 		if (match.token != NULL && match.end > match.start &&
-			!arena_add_token(run, match.token->id, buffer->origins[match.start], buffer->origins[match.end - 1] + 1))
+			!add_added_token(run, match.token->id, buffer->origins[match.start], buffer->origins[match.end - 1] + 1,
+							 buffer->bytes + match.start, match.end - match.start))
 			return false;
 	} while (match.token != NULL && run->tokens->count < run->enough);
 	return true;
@@ -122,7 +139,7 @@ chunk_end(const struct text_run *run, size_t start, size_t end)
 {
 	const uint8_t *space;
 
-	if (run->tokenizer->added.normalized_count > 0 || !run->tokenizer->split_bert || end - start <= CHUNK_BYTES)
+	if (!run->tokenizer->chunks || end - start <= CHUNK_BYTES)
 		return end;
 	space = memchr(run->text + start + CHUNK_BYTES, ' ', end - start - CHUNK_BYTES);
 	return space == NULL ? end : (size_t) (space - run->text);
@@ -136,8 +153,7 @@ encode_segment(struct text_run *run, size_t start, size_t end, uint32_t *charact
 	{
 		size_t		stop = chunk_end(run, start, end);
 
-		run->arena->buffer.used = 0;
-		if (!bert_normalize(&run->tokenizer->bert, run->arena, run->text + start, stop - start, *character) ||
+		if (!normalize(run->tokenizer, run->arena, run->text + start, stop - start, *character) ||
 			!encode_normalized(run))
 			return false;
 		*character += utf8_characters(run->text + start, stop - start);
@@ -197,7 +213,7 @@ encode_text(struct text_run *run)
 			break;
 		start = count_to(&starts, run->text, match.start);
 		end = match.end == search.at ? count_to(&ends, run->text, match.end) : count_to(&spaces, run->text, match.end);
-		if (match.end > match.start && !arena_add_token(run, match.token->id, start, end))
+		if (match.end > match.start && !add_added_token(run, match.token->id, start, end, run->text + match.start, match.end - match.start))
 			return false;
 	} while (run->tokens->count < run->enough);
 	return true;
@@ -256,10 +272,26 @@ put(struct tokenizer_output *output, int32_t id, int32_t type_id, enum token_sou
 		output->places[at] = place;
 }
 
+/* A token's place without the spaces at its ends; first: of its text. */
+static struct token_place
+trimmed(const struct tokenizer *tokenizer, const struct text_token *token, bool first)
+{
+	struct token_place place = token->place;
+	uint32_t	leading = token->leading;
+
+	if (leading == 1 && tokenizer->trim_keeps_first && (first || place.start == 0))
+		leading = 0;
+	if (leading > 0)
+		place.start = (int64_t) place.start + leading < place.end ? place.start + (int32_t) leading : place.end;
+	if (token->trailing > 0 && place.end >= (int64_t) token->trailing)
+		place.end = place.end - (int32_t) token->trailing > place.start ? place.end - (int32_t) token->trailing : place.start;
+	return place;
+}
+
 /* The row by its template; of each text, length tokens from first on. */
 static void
-fill_template(const struct template *template, const struct tokenizer_arena *arena, const uint32_t first[2],
-			  const uint32_t lengths[2], bool bare, struct tokenizer_output *output)
+fill_template(const struct tokenizer *tokenizer, const struct template *template, const struct tokenizer_arena *arena,
+			  const uint32_t first[2], const uint32_t lengths[2], bool bare, struct tokenizer_output *output)
 {
 	for (uint32_t i = 0; i < template->count; i++)
 	{
@@ -271,7 +303,8 @@ fill_template(const struct template *template, const struct tokenizer_arena *are
 			const struct text_token *tokens = arena->tokens[which].data;
 
 			for (uint32_t t = first[which]; t < first[which] + lengths[which]; t++)
-				put(output, tokens[t].id, piece->type_id, which == 0 ? TOKEN_OF_TEXT : TOKEN_OF_PAIR, tokens[t].place);
+				put(output, tokens[t].id, piece->type_id, which == 0 ? TOKEN_OF_TEXT : TOKEN_OF_PAIR,
+					tokenizer->trim ? trimmed(tokenizer, &tokens[t], t == first[which]) : tokens[t].place);
 		}
 		else if (!bare)
 			for (uint32_t t = 0; t < piece->count; t++)
@@ -286,7 +319,7 @@ tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer_arena *aren
 	const struct template *template = input->pair != NULL ? &tokenizer->pair : &tokenizer->single;
 	uint32_t	added = input->bare ? 0 : template->added;
 	uint32_t	lengths[2] = {0}, first[2] = {0}, room = UINT32_MAX;
-	struct text_run run = {.tokenizer = tokenizer, .arena = arena, .enough = UINT32_MAX};
+	struct text_run run = {.tokenizer = tokenizer, .arena = arena, .buffer = &arena->buffer, .enough = UINT32_MAX};
 
 	output->count = 0;
 	output->cut = false;
@@ -321,7 +354,7 @@ tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer_arena *aren
 		for (uint32_t which = 0; input->cut_start && which < 2; which++)
 			first[which] = arena->tokens[which].count - lengths[which];
 	}
-	fill_template(template, arena, first, lengths, input->bare, output);
+	fill_template(tokenizer, template, arena, first, lengths, input->bare, output);
 	return true;
 }
 

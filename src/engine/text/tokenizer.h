@@ -13,7 +13,7 @@
  *	arena		the memory that a call works in; kept by the caller, one per thread
  *
  * Files
- *	tokenizer.json, and where there is none vocab.txt.  tokenizer_config.json beside either says
+ *	tokenizer.json, and where there is none vocab.txt (BERT's).  tokenizer_config.json beside either says
  *	the length limit, and what vocab.txt leaves open.  The truncation and padding blocks of
  *	tokenizer.json are settings of the program that wrote it and are ignored; so is the
  *	decoder, which only turns ids into text.  Whatever else a file asks for and is not
@@ -24,10 +24,10 @@
  *
  * Time and memory
  *	Linear in the text, whatever it holds: no more than the longest token of the vocabulary
- *	times the bytes of the text.  An arena grows with the longest stretch of a text without a
- *	space (or the whole text, where added tokens are looked for in normalised text) and with
- *	the number of tokens, and stays as large; a call that finds it large enough allocates
- *	nothing.
+ *	times the bytes of the text; merging a word (BPE) takes the logarithm of its length times
+ *	as long.  An arena grows with the number of tokens and with the text, of which BERT's
+ *	tokenizers only hold the longest stretch without a space, and stays as large; a call that
+ *	finds it large enough allocates nothing.
  */
 #ifndef ENGINE_TEXT_TOKENIZER_H
 #define ENGINE_TEXT_TOKENIZER_H
@@ -44,7 +44,7 @@ struct tokenizer_arena;
 
 struct tokenizer_facts
 {
-	const char *model;				/* "WordPiece" */
+	const char *model;				/* "WordPiece" or "BPE" */
 	int32_t		ids_end;			/* every id is below */
 	uint32_t	length_max;			/* tokenizer_config.json's model_max_length; 0: it sets none */
 	uint32_t	added_single;		/* tokens that the template adds to a text, */

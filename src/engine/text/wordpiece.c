@@ -11,7 +11,7 @@
 static bool
 unknown_word(struct text_run *run, uint32_t start, uint32_t end)
 {
-	const uint32_t *origins = run->arena->buffer.origins;
+	const uint32_t *origins = run->buffer->origins;
 
 	return arena_add_token(run, run->tokenizer->wordpiece.unknown, origins[start], origins[end - 1] + 1);
 }
@@ -20,8 +20,8 @@ bool
 wordpiece_word(struct text_run *run, uint32_t start, uint32_t end)
 {
 	const struct wordpiece *model = &run->tokenizer->wordpiece;
-	const uint8_t *bytes = run->arena->buffer.bytes;
-	const uint32_t *origins = run->arena->buffer.origins;
+	const uint8_t *bytes = run->buffer->bytes;
+	const uint32_t *origins = run->buffer->origins;
 	uint32_t	count = run->tokens->count;
 	uint32_t	node = TRIE_ROOT;
 

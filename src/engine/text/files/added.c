@@ -1,5 +1,5 @@
 /*
- * reader_added.c
+ * added.c
  *	  Added tokens: those of tokenizer.json, and whether tokenizer_config.json agrees.
  *
  * The reference gives an added token the id that its text has in the vocabulary, else the next
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../protocol/protocol.h"
+#include "../../../protocol/protocol.h"
 
 #define ADDED_MAX	65536
 
@@ -31,11 +31,11 @@ added_sort(struct added_tokens *added)
 
 /* The id that the reference gives it; next is that of what is not in the vocabulary. */
 static int32_t
-expected_id(const struct tokenizer *tokenizer, const char *content, int32_t *next)
+expected_id(json_t *vocabulary, const char *content, int32_t *next)
 {
-	int32_t		id = trie_find(&tokenizer->wordpiece.vocabulary, content, strlen(content));
+	json_t	   *id = json_object_get(vocabulary, content);
 
-	return id >= 0 ? id : (*next)++;
+	return id != NULL ? (int32_t) json_integer_value(id) : (*next)++;
 }
 
 static bool
@@ -51,7 +51,8 @@ read_flags(json_t *object, struct added_token *token, struct status *status)
 }
 
 static bool
-read_added_token(struct tokenizer *tokenizer, json_t *object, int32_t *next, struct status *status)
+read_added_token(struct tokenizer *tokenizer, json_t *object, json_t *vocabulary, int32_t *next,
+				 struct status *status)
 {
 	static const char *const known[] = {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special", NULL};
 	struct added_token *token = &tokenizer->added.tokens[tokenizer->added.count];
@@ -68,7 +69,7 @@ read_added_token(struct tokenizer *tokenizer, json_t *object, int32_t *next, str
 	if (content[0] == '\0' || strlen(content) > TEXT_TOKEN_BYTES)
 		return status_set(status, INFER_ERROR_UNSUPPORTED, "an added token of the tokenizer is empty or longer than %d bytes",
 						  TEXT_TOKEN_BYTES);
-	expected = expected_id(tokenizer, content, next);
+	expected = expected_id(vocabulary, content, next);
 	if (expected != id)
 	{
 		status_set(status, INFER_ERROR_UNSUPPORTED, "the added token \"%.200s\" has an id that is not its own", content);
@@ -94,10 +95,10 @@ check_twice(struct added_tokens *added, struct status *status)
 }
 
 bool
-read_added_tokens(struct tokenizer *tokenizer, json_t *tokens, struct status *status)
+read_added_tokens(struct tokenizer *tokenizer, json_t *tokens, json_t *vocabulary, struct status *status)
 {
 	struct added_tokens *added = &tokenizer->added;
-	int32_t		next = tokenizer->wordpiece.ids_count;
+	int32_t		next = tokenizer->vocabulary_count;
 	json_t	   *token;
 	size_t		i;
 
@@ -109,7 +110,7 @@ read_added_tokens(struct tokenizer *tokenizer, json_t *tokens, struct status *st
 	if (added->tokens == NULL)
 		return false;
 	json_array_foreach(tokens, i, token)
-		if (!read_added_token(tokenizer, token, &next, status))
+		if (!read_added_token(tokenizer, token, vocabulary, &next, status))
 			return false;
 	return check_twice(added, status);
 }

@@ -1,5 +1,5 @@
 /*
- * reader.c
+ * tokenizer_json.c
  *	  tokenizer.json: which parts a tokenizer is made of; and tokenizer_config.json beside it.
  *
  * Programs that load a folder by its configuration let tokenizer_config.json override what
@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-#include "../../protocol/protocol.h"
-#include "../model/model.h"
+#include "../../../protocol/protocol.h"
+#include "../../model/model.h"
 
 /* ---- tokenizer_config.json ---- */
 
@@ -50,61 +50,21 @@ static bool
 check_config(struct tokenizer *tokenizer, json_t *config, struct status *status)
 {
 	const struct bert_normalizer *bert = &tokenizer->bert;
+	const struct splitter *last = &tokenizer->splitters[tokenizer->splitters_count - 1];
 
 	read_length(tokenizer, config);
-	if (bert->used && (!check_flag(config, "do_lower_case", bert->lowercase, status) ||
-					   !check_flag(config, "strip_accents", bert->strip_accents, status) ||
-					   !check_flag(config, "tokenize_chinese_chars", bert->handle_chinese_chars, status)))
+	if (tokenizer->splitters_count > 0 && last->kind == SPLIT_BYTES &&
+		!check_flag(config, "add_prefix_space", last->add_space, status))
+		return false;
+	if (tokenizer->normalizers_count > 0 && tokenizer->normalizers[0].kind == NORMALIZE_BERT &&
+		(!check_flag(config, "do_lower_case", bert->lowercase, status) ||
+		 !check_flag(config, "strip_accents", bert->strip_accents, status) ||
+		 !check_flag(config, "tokenize_chinese_chars", bert->handle_chinese_chars, status)))
 		return false;
 	return check_added_tokens(tokenizer, config, status);
 }
 
 /* ---- tokenizer.json ---- */
-
-static bool
-read_normalizer(struct tokenizer *tokenizer, json_t *object, struct status *status)
-{
-	static const char *const known[] = {"clean_text", "handle_chinese_chars", "strip_accents", "lowercase", NULL};
-	struct bert_normalizer *bert = &tokenizer->bert;
-	json_t	   *accents = json_object_get(object, "strip_accents");
-	const char *what = "normalizer", *type;
-
-	if (object == NULL || json_is_null(object))
-		return true;
-	type = reader_type(object, what, status);
-	if (type == NULL)
-		return false;
-	if (strcmp(type, "BertNormalizer") != 0)
-		return status_set(status, INFER_ERROR_UNSUPPORTED, "the tokenizer's normalizer \"%.200s\" is not supported", type);
-	if (!reader_known(object, what, known, status) ||
-		!reader_bool(object, "clean_text", what, &bert->clean_text, status) ||
-		!reader_bool(object, "handle_chinese_chars", what, &bert->handle_chinese_chars, status) ||
-		!reader_bool(object, "lowercase", what, &bert->lowercase, status))
-		return false;
-	bert->used = true;
-	bert->strip_accents = bert->lowercase;	/* unless it is said */
-	if (accents != NULL && !json_is_null(accents) &&
-		!reader_bool(object, "strip_accents", what, &bert->strip_accents, status))
-		return false;
-	bert_prepare(bert);
-	return true;
-}
-
-static bool
-read_pre_tokenizer(struct tokenizer *tokenizer, json_t *object, struct status *status)
-{
-	const char *type;
-
-	if (object == NULL || json_is_null(object))
-		return true;
-	type = reader_type(object, "pre_tokenizer", status);
-	if (type == NULL)
-		return false;
-	if (strcmp(type, "BertPreTokenizer") != 0)
-		return status_set(status, INFER_ERROR_UNSUPPORTED, "the tokenizer's pre-tokenizer \"%.200s\" is not supported", type);
-	tokenizer->split_bert = true;
-	return reader_known(object, "pre_tokenizer", (const char *const[]) {NULL}, status);
-}
 
 /* Old files do not name the type of a WordPiece model. */
 static bool
@@ -116,9 +76,11 @@ read_model(struct tokenizer *tokenizer, json_t *model, struct status *status)
 
 	if (type == NULL)
 		return false;
-	if (strcmp(type, "WordPiece") != 0)
-		return status_set(status, INFER_ERROR_UNSUPPORTED, "the tokenizer's model \"%.200s\" is not supported", type);
-	return read_wordpiece(tokenizer, model, status);
+	if (strcmp(type, "BPE") == 0)
+		return read_bpe(tokenizer, model, status);
+	if (strcmp(type, "WordPiece") == 0)
+		return read_wordpiece(tokenizer, model, status);
+	return status_set(status, INFER_ERROR_UNSUPPORTED, "the tokenizer's model \"%.200s\" is not supported", type);
 }
 
 static bool
@@ -134,11 +96,12 @@ read_parts(struct tokenizer *tokenizer, json_t *root, struct status *status)
 		return false;
 	if (version != NULL && (!json_is_string(version) || strcmp(json_string_value(version), "1.0") != 0))
 		return status_set(status, INFER_ERROR_UNSUPPORTED, "tokenizer.json is not of version 1.0");
-	return read_model(tokenizer, json_object_get(root, "model"), status) &&
-		read_normalizer(tokenizer, json_object_get(root, "normalizer"), status) &&
+	return read_normalizer(tokenizer, json_object_get(root, "normalizer"), status) &&
 		read_pre_tokenizer(tokenizer, json_object_get(root, "pre_tokenizer"), status) &&
+		read_model(tokenizer, json_object_get(root, "model"), status) &&
 		read_post_processor(tokenizer, json_object_get(root, "post_processor"), status) &&
-		read_added_tokens(tokenizer, json_object_get(root, "added_tokens"), status) &&
+		read_added_tokens(tokenizer, json_object_get(root, "added_tokens"),
+						  json_object_get(json_object_get(root, "model"), "vocab"), status) &&
 		added_build(tokenizer, status);
 }
 

@@ -1,5 +1,5 @@
 /*
- * reader_template.c
+ * template.c
  *	  The post-processor: special tokens around a text, and around and between the two of a
  *	  pair.
  */
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "../../protocol/protocol.h"
+#include "../../../protocol/protocol.h"
 
 #define TYPE_ID_MAX		1024
 
@@ -164,20 +164,95 @@ read_named_id(json_t *processor, const char *key, int32_t *id, struct status *st
 	return true;
 }
 
-bool
-read_post_processor(struct tokenizer *tokenizer, json_t *processor, struct status *status)
+/* ---- RobertaProcessing, ByteLevel, Sequence ---- */
+
+/* Trimming, where the pre-tokenizer added a space or not. */
+static bool
+read_trim(struct tokenizer *tokenizer, json_t *processor, struct status *status)
+{
+	bool		trim, keeps_first;
+
+	if (!reader_bool(processor, "trim_offsets", "post_processor", &trim, status) ||
+		!reader_bool(processor, "add_prefix_space", "post_processor", &keeps_first, status))
+		return false;
+	if (trim && tokenizer->trim)
+		return status_set(status, INFER_ERROR_UNSUPPORTED, "a post-processor that trims places twice is not supported");
+	if (trim)
+	{
+		tokenizer->trim = true;
+		tokenizer->trim_keeps_first = keeps_first;
+	}
+	return true;
+}
+
+/* <s> text </s>, and <s> text </s></s> pair </s>; all of type 0, also without them */
+static bool
+read_roberta(struct tokenizer *tokenizer, json_t *processor, struct status *status)
+{
+	static const char *const known[] = {"cls", "sep", "trim_offsets", "add_prefix_space", NULL};
+	struct template *single = &tokenizer->single;
+	struct template *pair = &tokenizer->pair;
+	int32_t		cls, sep;
+
+	if (!reader_known(processor, "post_processor", known, status) || !read_trim(tokenizer, processor, status) ||
+		!read_named_id(processor, "cls", &cls, status) || !read_named_id(processor, "sep", &sep, status) ||
+		!template_allocate(tokenizer, single, 3) || !template_allocate(tokenizer, pair, 6) ||
+		!add_token(tokenizer, single, cls, 0) || !add_token(tokenizer, pair, cls, 0))
+		return false;
+	add_text(single, TEMPLATE_TEXT, 0);
+	add_text(pair, TEMPLATE_TEXT, 0);
+	if (!add_token(tokenizer, single, sep, 0) || !add_token(tokenizer, pair, sep, 0) || !add_token(tokenizer, pair, sep, 0))
+		return false;
+	add_text(pair, TEMPLATE_PAIR, 0);
+	return add_token(tokenizer, pair, sep, 0);
+}
+
+static bool
+read_byte_level(struct tokenizer *tokenizer, json_t *processor, struct status *status)
+{
+	static const char *const known[] = {"trim_offsets", "add_prefix_space", "use_regex", NULL};
+
+	return reader_known(processor, "post_processor", known, status) && read_trim(tokenizer, processor, status);
+}
+
+static bool read_processor(struct tokenizer *tokenizer, json_t *processor, struct status *status);
+
+static bool
+read_sequence_of(struct tokenizer *tokenizer, json_t *processors, struct status *status)
+{
+	json_t	   *processor;
+	size_t		i;
+
+	if (!json_is_array(processors) || json_array_size(processors) > TEXT_STEPS_MAX)
+		return status_set(status, INFER_ERROR_MODEL, "the tokenizer's post-processors are not an array of at most %d", TEXT_STEPS_MAX);
+	json_array_foreach(processors, i, processor)
+		if (!read_processor(tokenizer, processor, status))
+			return false;
+	return true;
+}
+
+static bool
+read_processor(struct tokenizer *tokenizer, json_t *processor, struct status *status)
 {
 	static const char *const template_keys[] = {"single", "pair", "special_tokens", NULL};
 	static const char *const bert_keys[] = {"cls", "sep", NULL};
+	static const char *const sequence_keys[] = {"processors", NULL};
 	json_t	   *special = json_object_get(processor, "special_tokens");
 	const char *type;
 	int32_t		cls, sep;
 
-	if (processor == NULL || json_is_null(processor))
-		return template_plain(tokenizer);
 	type = reader_type(processor, "post_processor", status);
 	if (type == NULL)
 		return false;
+	if (tokenizer->single.pieces != NULL)
+		return status_set(status, INFER_ERROR_UNSUPPORTED, "the tokenizer's post-processor \"%.200s\" behind another is not supported", type);
+	if (strcmp(type, "ByteLevel") == 0)
+		return read_byte_level(tokenizer, processor, status);
+	if (strcmp(type, "Sequence") == 0)
+		return reader_known(processor, "post_processor", sequence_keys, status) &&
+			read_sequence_of(tokenizer, json_object_get(processor, "processors"), status);
+	if (strcmp(type, "RobertaProcessing") == 0)
+		return read_roberta(tokenizer, processor, status);
 	if (strcmp(type, "TemplateProcessing") == 0)
 		return reader_known(processor, "post_processor", template_keys, status) &&
 			read_template(tokenizer, &tokenizer->single, json_object_get(processor, "single"), special, false, status) &&
@@ -187,4 +262,12 @@ read_post_processor(struct tokenizer *tokenizer, json_t *processor, struct statu
 			read_named_id(processor, "cls", &cls, status) && read_named_id(processor, "sep", &sep, status) &&
 			template_bert(tokenizer, cls, sep);
 	return status_set(status, INFER_ERROR_UNSUPPORTED, "the tokenizer's post-processor \"%.200s\" is not supported", type);
+}
+
+bool
+read_post_processor(struct tokenizer *tokenizer, json_t *processor, struct status *status)
+{
+	if (processor != NULL && !json_is_null(processor) && !read_processor(tokenizer, processor, status))
+		return false;
+	return tokenizer->single.pieces != NULL || template_plain(tokenizer);
 }

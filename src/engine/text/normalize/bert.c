@@ -1,6 +1,6 @@
 /*
  * bert.c
- *	  The normalizer and the pre-tokenizer of BERT.
+ *	  The normalizer of BERT.
  *
  * The normalizer is four passes over a text in the reference: clean_text, spaces around
  * ideographs, decomposition with removal of accents, lower case.  Here they are one: every
@@ -12,14 +12,13 @@
  * take the origins of the sequence in turn, and what was added to them follows its
  * predecessor.
  */
-#include "text_internal.h"
+#include "../text_internal.h"
 
 #include <string.h>
 
-#include "../../protocol/protocol.h"
+#include "../../../protocol/protocol.h"
 
 #define ASCII_NOTHING	0xFF
-#define SORT_SIMPLE		16			/* marks; more are counted into place */
 
 struct normalizing
 {
@@ -39,7 +38,7 @@ is_ideograph(uint32_t point)
 }
 
 static bool
-is_cleaned_space(uint32_t point, uint8_t flags)
+is_cleaned_space(uint32_t point, uint16_t flags)
 {
 	return (flags & UNICODE_SPACE) != 0 || point == '\t' || point == '\n' || point == '\r';
 }
@@ -63,67 +62,25 @@ bert_prepare(struct bert_normalizer *normalizer)
 
 /* ---- writing ---- */
 
-static bool
-write_point(struct tokenizer_arena *arena, uint32_t point, uint32_t origin)
-{
-	struct text_buffer *buffer = &arena->buffer;
-	uint32_t	length;
-
-	if (buffer->space - buffer->used < 4 && !arena_grow_buffer(arena, buffer->used + 4))
-		return false;
-	length = utf8_encode(point, buffer->bytes + buffer->used);
-	for (uint32_t i = 0; i < length; i++)
-		buffer->origins[buffer->used + i] = origin;
-	buffer->used += length;
-	return true;
-}
-
 /* What is left of the passes behind the order of marks: accents go, case goes. */
 static bool
 write_normalized(struct normalizing *n, uint32_t point, uint32_t origin)
 {
-	uint8_t		flags = unicode_flags(point);
-	uint32_t	lower[UNICODE_DECOMPOSED_MAX], count;
+	uint16_t	flags = unicode_flags(point);
+	uint32_t	lower[UNICODE_MAPPED_MAX], count;
 
 	if (n->normalizer->strip_accents && (flags & UNICODE_MARK) != 0)
 		return true;
 	if (!n->normalizer->lowercase || (flags & UNICODE_LOWERS) == 0)
-		return write_point(n->arena, point, origin);
+		return text_put(n->arena, &n->arena->buffer, point, origin);
 	count = unicode_lower(point, lower);
 	for (uint32_t i = 0; i < count; i++)
-		if (!write_point(n->arena, lower[i], origin))
+		if (!text_put(n->arena, &n->arena->buffer, lower[i], origin))
 			return false;
 	return true;
 }
 
 /* ---- the order of marks ---- */
-
-/* Stable, by class: by insertion where there are few, by counting where there are many. */
-static void
-sort_marks(struct pending_marks *marks)
-{
-	uint32_t	starts[257] = {0};
-
-	if (marks->count <= SORT_SIMPLE)
-	{
-		for (uint32_t i = 0; i < marks->count; i++)
-		{
-			struct pending_mark mark = marks->data[i];
-			uint32_t	at = i;
-
-			for (; at > 0 && marks->sorted[at - 1].class > mark.class; at--)
-				marks->sorted[at] = marks->sorted[at - 1];
-			marks->sorted[at] = mark;
-		}
-		return;
-	}
-	for (uint32_t i = 0; i < marks->count; i++)
-		starts[marks->data[i].class + 1]++;
-	for (uint32_t class = 0; class < 256; class++)
-		starts[class + 1] += starts[class];
-	for (uint32_t i = 0; i < marks->count; i++)
-		marks->sorted[starts[marks->data[i].class]++] = marks->data[i];
-}
 
 /* Writes the marks that wait, in their canonical order. */
 static bool
@@ -132,7 +89,7 @@ flush_marks(struct normalizing *n)
 	struct pending_marks *marks = &n->arena->marks;
 	uint32_t	next = 0;			/* the next in the old order that has an origin of its own */
 
-	sort_marks(marks);
+	marks_sort(marks);
 	for (uint32_t i = 0; i < marks->count; i++)
 	{
 		if (marks->sorted[i].first)
@@ -157,7 +114,7 @@ put_decomposed(struct normalizing *n, uint32_t point, uint32_t origin, bool firs
 
 	if (class != 0)
 	{
-		if (marks->count == marks->space && !arena_grow_marks(n->arena))
+		if (marks->count == marks->space && !arena_grow_marks(n->arena, marks))
 			return false;
 		marks->data[marks->count++] = (struct pending_mark) {point, origin, class, first};
 		return true;
@@ -174,13 +131,13 @@ put_decomposed(struct normalizing *n, uint32_t point, uint32_t origin, bool firs
 static bool
 put_point(struct normalizing *n, uint32_t point, uint32_t origin)
 {
-	uint32_t	parts[UNICODE_DECOMPOSED_MAX], count;
+	uint32_t	parts[UNICODE_MAPPED_MAX], count;
 
 	if (!n->normalizer->strip_accents)
 		return write_normalized(n, point, origin);
 	if ((unicode_flags(point) & UNICODE_DECOMPOSES) == 0)
 		return put_decomposed(n, point, origin, true);
-	count = unicode_decompose(point, parts);
+	count = unicode_decompose(point, false, parts);
 	for (uint32_t i = 0; i < count; i++)
 		if (!put_decomposed(n, parts[i], origin, i == 0))
 			return false;
@@ -195,7 +152,7 @@ put_character(struct normalizing *n, uint32_t point, uint32_t origin)
 
 	if (normalizer->clean_text)
 	{
-		uint8_t		flags = unicode_flags(point);
+		uint16_t	flags = unicode_flags(point);
 
 		if ((flags & UNICODE_DROPPED) != 0)
 			return true;
@@ -214,14 +171,14 @@ bert_normalize(const struct bert_normalizer *normalizer, struct tokenizer_arena 
 	struct normalizing n = {normalizer, arena};
 	struct text_buffer *buffer = &arena->buffer;
 
-	if (buffer->space - buffer->used < size && !arena_grow_buffer(arena, buffer->used + (uint32_t) size))
+	if (buffer->space - buffer->used < size && !arena_grow_buffer(arena, buffer, buffer->used + (uint32_t) size))
 		return false;
 	arena->marks.count = 0;
 	for (size_t at = 0; at < size; character++)
 	{
 		uint32_t	length, point;
 
-		if (text[at] < 0x80 && normalizer->used)
+		if (text[at] < 0x80)
 		{
 			uint8_t		to = normalizer->ascii[text[at++]];
 
@@ -230,7 +187,7 @@ bert_normalize(const struct bert_normalizer *normalizer, struct tokenizer_arena 
 			if (arena->marks.count > 0 && !flush_marks(&n))
 				return false;
 			n.last_origin = character;
-			if (buffer->used == buffer->space && !arena_grow_buffer(arena, buffer->used + 1))
+			if (buffer->used == buffer->space && !arena_grow_buffer(arena, buffer, buffer->used + 1))
 				return false;
 			buffer->bytes[buffer->used] = to;
 			buffer->origins[buffer->used++] = character;
@@ -238,37 +195,8 @@ bert_normalize(const struct bert_normalizer *normalizer, struct tokenizer_arena 
 		}
 		point = utf8_decode(text + at, &length);
 		at += length;
-		if (!(normalizer->used ? put_character(&n, point, character) : write_point(arena, point, character)))
+		if (!put_character(&n, point, character))
 			return false;
 	}
 	return flush_marks(&n);
-}
-
-/* ---- words ---- */
-
-/* White space ends a word and goes; a punctuation character is a word of its own. */
-bool
-bert_split(struct text_run *run, uint32_t start, uint32_t end)
-{
-	const uint8_t *bytes = run->arena->buffer.bytes;
-	uint32_t	word = start, at = start;
-
-	while (at < end)
-	{
-		uint32_t	length, point = utf8_decode(bytes + at, &length);
-		uint8_t		flags = unicode_flags(point) & (UNICODE_SPACE | UNICODE_PUNCTUATION);
-
-		if (flags != 0)
-		{
-			if (at > word && !wordpiece_word(run, word, at))
-				return false;
-			if ((flags & UNICODE_SPACE) == 0 && !wordpiece_word(run, at, at + length))
-				return false;
-			word = at + length;
-			if (run->tokens->count >= run->enough)
-				return true;
-		}
-		at += length;
-	}
-	return at == word || wordpiece_word(run, word, at);
 }

@@ -13,25 +13,35 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UNICODE_DECOMPOSED_MAX	8	/* characters of one decomposition or lower case, at most */
+#define UNICODE_MAPPED_MAX	20		/* characters of one decomposition or lower case, at most */
 
 /* Bits of unicode_flags. */
-#define UNICODE_DROPPED		0x01	/* what clean_text removes: controls, formats, U+FFFD */
-#define UNICODE_SPACE		0x02	/* White_Space */
-#define UNICODE_PUNCTUATION	0x04	/* general category P, and ASCII punctuation */
-#define UNICODE_MARK		0x08	/* what strip_accents removes: general category Mn */
-#define UNICODE_DECOMPOSES	0x10	/* has a canonical decomposition, Hangul included */
-#define UNICODE_LOWERS		0x20	/* has another lower case */
-#define UNICODE_WORD		0x40	/* \w of a regular expression */
+#define UNICODE_DROPPED		0x0001	/* what clean_text removes: controls, formats, U+FFFD */
+#define UNICODE_SPACE		0x0002	/* White_Space; \s of every regular expression */
+#define UNICODE_PUNCTUATION	0x0004	/* general category P, and ASCII punctuation */
+#define UNICODE_MARK		0x0008	/* what BERT's strip_accents removes: general category Mn */
+#define UNICODE_DECOMPOSES	0x0010	/* has a canonical decomposition, Hangul included */
+#define UNICODE_LOWERS		0x0020	/* has another lower case */
+#define UNICODE_WORD		0x0040	/* \w around added tokens */
+#define UNICODE_LETTER		0x0080	/* \p{L} of pre-tokenizers */
+#define UNICODE_NUMBER		0x0100	/* \p{N} of pre-tokenizers */
+#define UNICODE_NUMERIC		0x0200	/* what Digits takes for a number: of a newer Unicode */
+#define UNICODE_COMBINING	0x0400	/* what StripAccents removes: general category M */
+#define UNICODE_COMPOSED	0x0800	/* decomposes, and is composed again */
+#define UNICODE_JOINS		0x1000	/* may be composed with what is before it */
 
-extern uint8_t unicode_flags(uint32_t point);
+extern uint16_t unicode_flags(uint32_t point);
 
 /* Canonical_Combining_Class: 0 for what starts a sequence. */
 extern uint8_t unicode_class(uint32_t point);
 
-/* The full canonical decomposition, or the lower case; returns how many characters. */
-extern uint32_t unicode_decompose(uint32_t point, uint32_t to[UNICODE_DECOMPOSED_MAX]);
-extern uint32_t unicode_lower(uint32_t point, uint32_t to[UNICODE_DECOMPOSED_MAX]);
+/* The full decomposition, canonical or for compatibility, or the lower case; returns how many
+ * characters. */
+extern uint32_t unicode_decompose(uint32_t point, bool compatible, uint32_t to[UNICODE_MAPPED_MAX]);
+extern uint32_t unicode_lower(uint32_t point, uint32_t to[UNICODE_MAPPED_MAX]);
+
+/* What two characters are composed to; 0: nothing. */
+extern uint32_t unicode_compose(uint32_t first, uint32_t second);
 
 /* Whether bytes are UTF-8 (no surrogates, nothing over U+10FFFF, no long forms); else *bad is
  * the offset of the first that are not. */

@@ -11,7 +11,7 @@
 
 #include <jansson.h>
 
-#include "text_internal.h"
+#include "../text_internal.h"
 
 #define READER_BYTES_MAX	(64u << 20)	/* of tokenizer.json */
 
@@ -34,27 +34,36 @@ extern const char *reader_type(json_t *object, const char *what, struct status *
 /* Refuses members that are not in the list, which NULL ends. */
 extern bool reader_known(json_t *object, const char *what, const char *const *keys, struct status *status);
 
-/* ---- reader_wordpiece.c ---- */
+/* ---- wordpiece.c ---- */
 
 extern bool read_wordpiece(struct tokenizer *tokenizer, json_t *model, struct status *status);
 extern bool wordpiece_build(struct tokenizer *tokenizer, struct trie_key *keys, uint32_t count, const char *unknown,
 							const char *prefix, uint32_t word_max, struct status *status);
 
-/* ---- reader_added.c ---- */
+/* ---- bpe.c, normalizer.c, splitter.c ---- */
 
-extern bool read_added_tokens(struct tokenizer *tokenizer, json_t *tokens, struct status *status);
+/* The pre-tokenizer is read before. */
+extern bool read_bpe(struct tokenizer *tokenizer, json_t *model, struct status *status);
+
+extern bool read_normalizer(struct tokenizer *tokenizer, json_t *normalizer, struct status *status);
+extern bool read_pre_tokenizer(struct tokenizer *tokenizer, json_t *pre_tokenizer, struct status *status);
+
+/* ---- added.c ---- */
+
+/* The model's vocabulary gives tokens that are in it their ids. */
+extern bool read_added_tokens(struct tokenizer *tokenizer, json_t *tokens, json_t *vocabulary, struct status *status);
 
 extern void added_sort(struct added_tokens *added);
 
 /* Sorted tokens: tokenizer_config.json says the same of the added tokens, or is refused. */
 extern bool check_added_tokens(const struct tokenizer *tokenizer, json_t *config, struct status *status);
 
-/* ---- reader_template.c ---- */
+/* ---- template.c ---- */
 
 extern bool read_post_processor(struct tokenizer *tokenizer, json_t *processor, struct status *status);
 extern bool template_bert(struct tokenizer *tokenizer, int32_t cls, int32_t sep);
 
-/* ---- reader.c ---- */
+/* ---- tokenizer_json.c ---- */
 
 /* tokenizer_config.json, or NULL where there is none; false: the status is set. */
 extern bool read_config(const struct model_files *files, json_t **config, struct status *status);

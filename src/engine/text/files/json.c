@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "../../protocol/protocol.h"
-#include "../model/model.h"
+#include "../../../protocol/protocol.h"
+#include "../../model/model.h"
 
 json_t *
 reader_load(const struct model_file *file, bool reals, struct status *status)

@@ -1,5 +1,5 @@
 /*
- * reader_wordpiece.c
+ * wordpiece.c
  *	  The vocabulary of a WordPiece model: from tokenizer.json, or from vocab.txt, where a
  *	  token's id is its line.
  */
@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "../../protocol/protocol.h"
-#include "../model/model.h"
+#include "../../../protocol/protocol.h"
+#include "../../model/model.h"
 
 /* What the reference's converter gives a folder with vocab.txt. */
 #define BERT_PREFIX		"##"
@@ -59,7 +59,7 @@ read_vocabulary(struct tokenizer *tokenizer, json_t *vocabulary, struct trie_key
 
 	json_object_foreach(vocabulary, token, id)
 	{
-		if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= INT32_MAX)
+		if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= TEXT_IDS_MAX)
 			return status_set(status, INFER_ERROR_MODEL, "the vocabulary's id of \"%.200s\" is not one", token);
 		if (!add_key(tokenizer, keys, count, token, strlen(token), json_integer_value(id), status))
 			return false;
@@ -90,7 +90,7 @@ read_wordpiece(struct tokenizer *tokenizer, json_t *model, struct status *status
 	keys = graph_block(&tokenizer->memory, json_object_size(vocabulary) * sizeof(*keys));
 	good = keys != NULL && read_vocabulary(tokenizer, vocabulary, keys, &count, status) &&
 		wordpiece_build(tokenizer, keys, count, unknown, prefix, (uint32_t) word_max, status);
-	tokenizer->wordpiece.ids_count = (int32_t) json_object_size(vocabulary);
+	tokenizer->vocabulary_count = (int32_t) json_object_size(vocabulary);
 	graph_block_free(&tokenizer->memory, keys);
 	return good;
 }
@@ -250,7 +250,8 @@ read_vocabulary_text(struct tokenizer *tokenizer, const struct model_files *file
 		status_hint(status, "Add tokenizer.json, or a tokenizer_config.json that says do_lower_case and tokenizer_class.");
 		return false;
 	}
-	bert->used = bert->clean_text = true;
+	tokenizer->normalizers_count = 1;	/* BERT's */
+	bert->clean_text = true;
 	good = check_class(config, status) &&
 		config_flag(config, "do_lower_case", true, &bert->lowercase, status) &&
 		config_flag(config, "strip_accents", bert->lowercase, &bert->strip_accents, status) &&
@@ -260,7 +261,7 @@ read_vocabulary_text(struct tokenizer *tokenizer, const struct model_files *file
 	added_sort(&tokenizer->added);
 	good = good &&
 		check_added_tokens(tokenizer, config, status);
-	tokenizer->split_bert = true;
+	tokenizer->splitters_count = 1;	/* BERT's */
 	read_length(tokenizer, config);
 	json_decref(config);
 	bert_prepare(bert);

@@ -6,7 +6,7 @@
 
 struct unicode_record
 {
-	uint8_t		flags;
+	uint16_t	flags;
 	uint8_t		class;
 };
 
@@ -18,8 +18,10 @@ struct unicode_record
 #define HANGUL_L		0x1100
 #define HANGUL_V		0x1161
 #define HANGUL_T		0x11A7
+#define HANGUL_L_COUNT	19
+#define HANGUL_V_COUNT	21
 #define HANGUL_T_COUNT	28
-#define HANGUL_N_COUNT	(21 * HANGUL_T_COUNT)
+#define HANGUL_N_COUNT	(HANGUL_V_COUNT * HANGUL_T_COUNT)
 
 static inline const struct unicode_record *
 record_of(uint32_t point)
@@ -29,7 +31,7 @@ record_of(uint32_t point)
 	return &unicode_records[unicode_indexes[block << UNICODE_SHIFT | (point & ((1u << UNICODE_SHIFT) - 1))]];
 }
 
-uint8_t
+uint16_t
 unicode_flags(uint32_t point)
 {
 	return record_of(point)->flags;
@@ -68,21 +70,54 @@ look_up(uint32_t point, uint32_t count, const uint32_t *from, const uint16_t *st
 }
 
 uint32_t
-unicode_decompose(uint32_t point, uint32_t to[UNICODE_DECOMPOSED_MAX])
+unicode_decompose(uint32_t point, bool compatible, uint32_t to[UNICODE_MAPPED_MAX])
 {
 	uint32_t	syllable = point - HANGUL_FIRST;
 
-	if (point < HANGUL_FIRST || syllable >= HANGUL_COUNT)
-		return look_up(point, sizeof(unicode_decomposed_from) / sizeof(*unicode_decomposed_from),
-					   unicode_decomposed_from, unicode_decomposed_start, unicode_decomposed_to, to);
-	to[0] = HANGUL_L + syllable / HANGUL_N_COUNT;
-	to[1] = HANGUL_V + syllable % HANGUL_N_COUNT / HANGUL_T_COUNT;
-	to[2] = HANGUL_T + syllable % HANGUL_T_COUNT;
-	return to[2] == HANGUL_T ? 2 : 3;
+	if (point >= HANGUL_FIRST && syllable < HANGUL_COUNT)
+	{
+		to[0] = HANGUL_L + syllable / HANGUL_N_COUNT;
+		to[1] = HANGUL_V + syllable % HANGUL_N_COUNT / HANGUL_T_COUNT;
+		to[2] = HANGUL_T + syllable % HANGUL_T_COUNT;
+		return to[2] == HANGUL_T ? 2 : 3;
+	}
+	if (compatible)
+	{
+		uint32_t	count = look_up(point, sizeof(unicode_compatible_from) / sizeof(*unicode_compatible_from),
+									unicode_compatible_from, unicode_compatible_start, unicode_compatible_to, to);
+
+		if (count > 1 || to[0] != point)
+			return count;
+	}
+	return look_up(point, sizeof(unicode_decomposed_from) / sizeof(*unicode_decomposed_from),
+				   unicode_decomposed_from, unicode_decomposed_start, unicode_decomposed_to, to);
 }
 
 uint32_t
-unicode_lower(uint32_t point, uint32_t to[UNICODE_DECOMPOSED_MAX])
+unicode_compose(uint32_t first, uint32_t second)
+{
+	uint64_t	pair = (uint64_t) first << 21 | second;
+	uint32_t	low = 0, count = sizeof(unicode_pairs) / sizeof(*unicode_pairs), high = count;
+
+	if (first - HANGUL_L < HANGUL_L_COUNT && second - HANGUL_V < HANGUL_V_COUNT)
+		return HANGUL_FIRST + (first - HANGUL_L) * HANGUL_N_COUNT + (second - HANGUL_V) * HANGUL_T_COUNT;
+	if (first - HANGUL_FIRST < HANGUL_COUNT && (first - HANGUL_FIRST) % HANGUL_T_COUNT == 0 &&
+		second > HANGUL_T && second < HANGUL_T + HANGUL_T_COUNT)
+		return first + second - HANGUL_T;
+	while (low < high)
+	{
+		uint32_t	middle = (low + high) / 2;
+
+		if (unicode_pairs[middle] < pair)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < count && unicode_pairs[low] == pair ? unicode_composed[low] : 0;
+}
+
+uint32_t
+unicode_lower(uint32_t point, uint32_t to[UNICODE_MAPPED_MAX])
 {
 	return look_up(point, sizeof(unicode_lowered_from) / sizeof(*unicode_lowered_from),
 				   unicode_lowered_from, unicode_lowered_start, unicode_lowered_to, to);
