@@ -1,7 +1,7 @@
 """Write models of the benchmarks as ONNX files: _make_models.py FOLDER [NAME ...]; default: tiny wide
 
 tiny.onnx	28 -> 64 (relu) -> 1, what a call costs when the model costs nothing
-mid.onnx	28 -> 1024 -> 1024 -> 1, heavy.onnx 28 -> 2048 -> 2048 -> 1, ten.onnx 10 -> 16 -> 1: see statement.sh
+mid.onnx	28 -> 1024 -> 1024 -> 1, heavy.onnx 28 -> 3584 -> 3584 -> 1, ten.onnx 10 -> 16 -> 1: see statement.sh
 wide.onnx	784 -> 2048 -> 2048 -> 10, 23 MB of weights: what batching is for
 forest.onnx	8,000 full trees of depth 6 over 28 features: a row that costs trees what wide costs products
 
@@ -80,7 +80,7 @@ MODELS = {
     "tiny": lambda: mlp([28, 64, 1], 7),
     "wide": lambda: mlp([784, 2048, 2048, 10], 7),
     "mid": lambda: mlp([28, 1024, 1024, 1], 7),
-    "heavy": lambda: mlp([28, 2048, 2048, 1], 7),
+    "heavy": lambda: mlp([28, 3584, 3584, 1], 7),
     "ten": lambda: mlp([10, 16, 1], 7),
     "forest": lambda: forest(8000, 6, 28, 7),
 }

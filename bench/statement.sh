@@ -3,7 +3,7 @@
 #
 # tiny		28 -> 64 -> 1: a row costs the model next to nothing, so the statement's own cost shows
 # mid		28 -> 1024 -> 1024 -> 1: some microseconds a row
-# heavy		28 -> 2048 -> 2048 -> 1: some tens of microseconds a row
+# heavy		28 -> 3584 -> 3584 -> 1: some fifty microseconds a row
 # ten		10 named features -> 16 -> 1, from 10 columns of float8
 #
 # engine alone	the same rows already in shared memory, 256 a request, two requests in flight
