@@ -88,7 +88,11 @@ for my $planner (@planners)
 		my @expected = @{ $expected->{$name} || ['nothing'] };
 		my @got = @{ $got->{$name} || ['nothing'] };
 
-		if ($unordered{$title}) { @expected = sort @expected; @got = sort @got; }
+		if ($unordered{$title})			# nor is it told who meets an error first
+		{
+			@expected = sort grep { $_ ne 'CONTEXT:  parallel worker' } @expected;
+			@got = sort grep { $_ ne 'CONTEXT:  parallel worker' } @got;
+		}
 		if ($unordered{$title} && $any_rows{$name}) { @expected = scalar @expected; @got = scalar @got; }
 		is(join("\n", @got), join("\n", @expected), "$title: $name");
 	}
