@@ -47,6 +47,8 @@ is(order($one_by_one), 'm2 m1', 'one by one as well');
 my $guessed = cost("infer.predict('m1', x)");
 $server->safe_psql("SELECT sum(infer.predict('m1', x)) FROM t") for 1 .. 4;
 cmp_ok(cost("infer.predict('m1', x)"), '<', $guessed / 5, 'rows together cost less once they were measured');
+my ($batches) = $server->safe_psql("EXPLAIN (ANALYZE, COSTS OFF) SELECT sum(infer.predict('m1', x)) FROM t") =~ /Batches: (\d+)/;
+cmp_ok($batches, '<', 20, 'a time that all rows of a request share does not make requests smaller');
 is(cost("infer.predict('m0', x)"), $predicted, 'another model costs what it did');
 is($server->safe_psql("SELECT infer.create_model('twin', data => " . sql_bytes(add_model(1)) . ")"), 1, 'the same files again');
 is(cost("infer.predict('twin', x)"), cost("infer.predict('m1', x)"), 'are the same model to the costs');

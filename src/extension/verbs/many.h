@@ -30,6 +30,12 @@ typedef struct SiteAsked			/* in the site's own context */
 	int			class_;
 } SiteAsked;
 
+typedef struct SiteRequest
+{
+	uint32		rows;				/* 0: none yet */
+	uint64		nsec;				/* of the device */
+} SiteRequest;
+
 struct InferSite
 {
 	MemoryContext context;
@@ -51,6 +57,8 @@ struct InferSite
 
 	Memo	   *memo;				/* NULL: nothing was remembered yet, or never is */
 	uint64		nsec[SITE_TIMES];	/* a row's share of a request on the device */
+	SiteRequest few;				/* the smallest request so far, and the largest, with their least times */
+	SiteRequest many;
 	uint32		nsec_count;
 	uint64		row_nsec;			/* 0: not known */
 	InferSiteCounters counters;

@@ -243,14 +243,34 @@ slice(const InferSite *site)
 
 /*
  * infer.timeout is a request's, so one of many slow rows could miss it where each row would not: a
- * large model's first requests are short.
+ * large model's first requests are short.  What a request takes whatever its rows are is told from
+ * the smallest and the largest one so far: where that is longer than a slice, fewer rows do not
+ * help, and theirs may take another one, as in the engine.
  */
 static uint64
 rows_by_time(const InferSite *site, const InferModel *model)
 {
-	if (site->row_nsec > 0)
-		return slice(site) * 1000 / site->row_nsec;
-	return UNTIMED_NSEC / (model->signature.bytes * BYTE_NSEC + 1);
+	uint64		bound = slice(site) * 1000;
+	uint64		row_nsec = site->row_nsec;
+	uint64		fixed_nsec = 0;
+
+	if (row_nsec == 0)
+		return UNTIMED_NSEC / (model->signature.bytes * BYTE_NSEC + 1);
+	if (site->many.rows > site->few.rows)
+	{
+		row_nsec = (site->many.nsec - Min(site->many.nsec, site->few.nsec)) / (site->many.rows - site->few.rows);
+		fixed_nsec = site->few.nsec - Min(site->few.nsec, row_nsec * site->few.rows);
+	}
+	return (bound > fixed_nsec ? bound - fixed_nsec : bound) / (row_nsec + 1);
+}
+
+static void
+learn_size(SiteRequest *request, bool other_size, uint32 rows, uint64 nsec)
+{
+	if (request->rows == 0 || other_size)
+		*request = (SiteRequest) {.rows = rows, .nsec = nsec};
+	else if (rows == request->rows)
+		request->nsec = Min(request->nsec, nsec);
 }
 
 uint32
@@ -292,6 +312,8 @@ site_learn(InferSite *site, uint32 rows, uint64 queue_nsec, uint64 device_nsec)
 	if (*infer_client_device() != '\0')
 		strlcpy(site->counters.device, infer_client_device(), sizeof(site->counters.device));
 	site->nsec[site->nsec_count++ % SITE_TIMES] = best;
+	learn_size(&site->few, rows < site->few.rows, rows, device_nsec);
+	learn_size(&site->many, rows > site->many.rows, rows, device_nsec);
 	if (site->nsec_count < SITE_TIMES && device_nsec < CERTAIN_NSEC)
 		return;
 	for (int k = 0; k < Min(site->nsec_count, SITE_TIMES); k++)
