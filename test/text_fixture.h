@@ -35,6 +35,12 @@
 #define FIXTURE_BYTES		"{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":true}"
 #define FIXTURE_PREFIXED	"{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,\"use_regex\":true}"
 
+/* Unigram: with normalizer, pre-tokenizer, true or false for byte_fallback, more tokens after a comma. */
+#define FIXTURE_UNIGRAM "{\"version\":\"1.0\",\"added_tokens\":[],\"normalizer\":%s,\"pre_tokenizer\":%s,\"post_processor\":null," \
+	"\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":%s,\"vocab\":[[\"?\",0],[\"a\",-1],[\"b\",-1],[\"c\",-2]," \
+	"[\"ab\",-2],[\"bc\",-3],[\"abc\",-2.5],[\"\xe2\x96\x81\",-1],[\"\xe2\x96\x81" "a\",-1.5],[\"xy\",-90]%s]}}"
+#define FIXTURE_METASPACE	"{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\",\"prepend_scheme\":\"%s\",\"split\":true}"
+
 static inline struct tokenizer * __attribute__((unused))
 fixture_open(const void *json, size_t size, struct status *status)
 {

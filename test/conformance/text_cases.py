@@ -16,6 +16,7 @@ import os
 import random
 import struct
 import sys
+import unicodedata
 import zipfile
 
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
@@ -376,6 +377,90 @@ def write_characters(folder, everything, texts):
         case.add_cut(texts)
 
 
+def charsmap(rules):
+    """A table of SentencePiece's normalizer: a double array (darts-clone's) of texts to places of texts."""
+    texts, places, trie = b'', {}, {}
+    for key, text in sorted(rules.items()):
+        if text not in places:
+            places[text] = len(texts)
+            texts += text.encode() + b'\0'
+        node = trie
+        for byte in key.encode():
+            node = node.setdefault(byte, {})
+        node[0] = places[text]
+    units, bases, queue, first = {0: 0}, set(), [(0, trie)], 1
+    while queue:
+        at, node = queue.pop(0)
+        base = first
+        while base in bases or any(base ^ byte in units for byte in node):
+            base += 1
+        bases.add(base)
+        units[at] |= (at ^ base) << 10 | (1 << 8 if 0 in node else 0)
+        for byte, child in node.items():
+            units[base ^ byte] = byte if byte else 1 << 31 | child
+            if byte:
+                queue.append((base ^ byte, child))
+        while first in units:
+            first += 1
+    size = max(units) + 1
+    return struct.pack('<I', 4 * size) + struct.pack('<%dI' % size, *(units.get(i, 0) for i in range(size))) + texts
+
+
+def write_unigram(folder, everything, texts):
+    rules = {chr(c): unicodedata.normalize('NFKC', chr(c)) for c in range(0x20, 0x110000)
+             if c not in SURROGATES and unicodedata.normalize('NFKC', chr(c)) != chr(c)}
+    rules.update({chr(c): '' for c in range(1, 32)})
+    rules.update({'\t': ' ', '\n': ' ', '\u200b': '', '\ufeff': '', 'e\u0301': 'é', 'a\u0301\u0323': 'ạ', '\u0323': '', 'か\u3099': 'が', 'x': 'xyz',
+                  '\u00a9': 'c', '\u0600': '', 'A\u0300': '', '\r\n': '<>', '\u1100\u0301': 'K'})
+    precompiled = normalizers.Precompiled(charsmap(rules))
+    spaces = normalizers.Replace(Regex(' {2,}'), ' ')
+    several, space = pre_tokenizers.Sequence, pre_tokenizers.Metaspace
+    kinds = {
+        'unigram': (everything, normalizers.Sequence([precompiled, spaces]), several([pre_tokenizers.WhitespaceSplit(), space()]), False),
+        'unigram_first': (texts, None, space(prepend_scheme='first'), False),
+        'unigram_never': (texts, normalizers.NFKC(), space(prepend_scheme='never'), False),
+        'unigram_uncut': (texts, normalizers.Sequence([normalizers.Nmt(), normalizers.Strip(True, False)]), space(prepend_scheme='first', split=False), False),
+        'unigram_letter': (texts, spaces, space(replacement='_', prepend_scheme='always'), False),
+        'unigram_fallback': (texts, normalizers.Sequence([precompiled, normalizers.Replace(Regex(' {2,}'), '▁')]), space(), True),
+        'unigram_plain': (texts[:3000], None, None, False),
+    }
+    rng = random.Random(6)
+    for name, (chosen, normalizer, pre_tokenizer, fallback) in kinds.items():
+        tokenizer = Tokenizer(models.Unigram())
+        if normalizer is not None:
+            tokenizer.normalizer = normalizer
+        if pre_tokenizer is not None:
+            tokenizer.pre_tokenizer = pre_tokenizer
+        # Scores with few values, so that sums are often equal.
+        words = sorted({piece for text in texts[:3000] for piece in (text.replace(' ', '▁') if name != 'unigram_letter' else text.replace(' ', '_')).replace('\0', '').split()})
+        pieces = {'<unk>': 0.0, '<s>': 0.0, '</s>': 0.0, '▁': -3.0}
+        for _ in range(6000):
+            word = rng.choice(words)
+            start = rng.randrange(len(word))
+            pieces.setdefault(word[start:start + rng.randint(1, 6)], -rng.choice([1.5, 2, 2.25, 4, 4.5, 7.1]))
+        if fallback:
+            pieces.update({'<0x%02X>' % byte: -9.0 for byte in range(256)})
+        tokenizer.model = models.Unigram(list(pieces.items()), unk_id=0, byte_fallback=fallback)
+        ends = [('<s>', 1), ('</s>', 2)]
+        tokenizer.post_processor = processors.TemplateProcessing(single='<s> $A </s>', pair='<s> $A </s> </s> $B </s>', special_tokens=ends)
+        tokenizer.add_special_tokens(['<s>', '</s>', AddedToken('<mask>', lstrip=True, special=True, normalized=False)])
+        tokenizer.add_tokens([AddedToken('▁Norm', normalized=True), AddedToken('raw x', normalized=False)])
+        case = Case(folder, name, tokenizer, {'tokenizer.json': tokenizer.to_str()})
+        case.add(chosen)
+        case.add(SPACED)
+        case.add(cluster_texts(4000))
+        case.add(added_texts(['<mask>', '▁Norm', 'raw x', ' Norm', '</s>'], 1000))
+        case.add_cut(texts)
+
+
+def cluster_texts(count):
+    """Texts of what makes grapheme clusters, and of what ends them."""
+    rng = random.Random(7)
+    parts = ['a', 'e', 'x', 'A', ' ', '\r', '\n', '\u0301', '\u0323', '\u0300', '\u00a9', '\u00ae', '\u203c', '👍', '🏽', '\u200d', '\ufe0f', '🇩', '🇪', '\u0600', '\u06dd', '\u0d4e',
+             '\u0915', '\u0924', '\u094d', '\u093c', '\u0903', '\u0ac7', '\u1100', '\u1161', '\u11a8', '가', '각', '\u200b', '\u00ad', '\u0e33', 'か', '\u3099', 'ﬁ', '™', '\x01', '\U000e0041', '\U000110bd']
+    return [''.join(rng.choice(parts) for _ in range(rng.randint(1, 9))) for _ in range(count)]
+
+
 def main(arguments):
     *wheel, folder = arguments
     real = SENTENCES + translations(TRANSLATIONS)
@@ -389,6 +474,7 @@ def main(arguments):
     write_added(folder, texts)
     write_byte_level(folder, everything, texts)
     write_characters(folder, everything, texts)
+    write_unigram(folder, everything, texts)
     print('%d texts of translations, %d in all' % (len(real), len(everything)))
 
 

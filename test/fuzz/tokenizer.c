@@ -4,8 +4,8 @@
  *	  Nothing may crash, leak, or fail without saying why, and places stay within the text.
  *
  * The first byte says what the rest is: 't' a text for a fixed WordPiece tokenizer, 'b' for a
- * byte-level one, 'v' a vocab.txt, 'c' a tokenizer_config.json beside one, anything else
- * tokenizer.json from that byte on.
+ * byte-level one, 'u' for one of Unigram, 'v' a vocab.txt, 'c' a tokenizer_config.json beside
+ * one, anything else tokenizer.json from that byte on.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -16,13 +16,13 @@
 
 #define SPACE	4096
 
-static struct tokenizer *wordpiece, *bytes;
+static struct tokenizer *wordpiece, *bytes, *unigram;
 static struct tokenizer_arena *arena;
 
 int
 LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	char		json[4096], added[1024];
+	char		json[4096], added[1024], split[256];
 	struct status status = {0};
 
 	snprintf(added, sizeof(added), FIXTURE_ADDED, "true");
@@ -31,8 +31,11 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 	wordpiece = fixture_open(json, strlen(json), &status);
 	snprintf(json, sizeof(json), FIXTURE_BPE, "{\"type\":\"NFC\"}", FIXTURE_PREFIXED, FIXTURE_BYTES, "\"unk_token\":\"?\",");
 	bytes = fixture_open(json, strlen(json), &status);
+	snprintf(split, sizeof(split), FIXTURE_METASPACE, "first");
+	snprintf(json, sizeof(json), FIXTURE_UNIGRAM, "{\"type\":\"Nmt\"}", split, "true", ",[\"<0x7A>\",-9]");
+	unigram = fixture_open(json, strlen(json), &status);
 	arena = tokenizer_arena_create();
-	if (wordpiece == NULL || bytes == NULL)
+	if (wordpiece == NULL || bytes == NULL || unigram == NULL)
 		abort();
 	return 0;
 }
@@ -87,8 +90,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	{"vocab.txt", (const uint8_t *) lines, sizeof(lines) - 1}};
 	struct model_file json = {"tokenizer.json", data, size};
 
-	if (size > 0 && (data[0] == 't' || data[0] == 'b'))
-		check_text(data[0] == 't' ? wordpiece : bytes, data + 1, size - 1);
+	if (size > 0 && (data[0] == 't' || data[0] == 'b' || data[0] == 'u'))
+		check_text(data[0] == 't' ? wordpiece : data[0] == 'b' ? bytes : unigram, data + 1, size - 1);
 	else if (size > 0 && (data[0] == 'v' || data[0] == 'c'))
 	{
 		struct model_file *file = &files[data[0] == 'v'];

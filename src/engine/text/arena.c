@@ -26,6 +26,7 @@ tokenizer_arena_free(struct tokenizer_arena *arena)
 	free(arena->other.origins);
 	free(arena->merge.symbols);
 	free(arena->merge.heap);
+	free(arena->paths.data);
 	free(arena->marks.data);
 	free(arena->marks.sorted);
 	free(arena->held.data);
@@ -103,5 +104,16 @@ arena_grow_merge(struct tokenizer_arena *arena, uint32_t wanted)
 		!grow(arena, &merge->heap, 3 * (size_t) space, sizeof(*merge->heap)))
 		return false;
 	merge->space = space;
+	return true;
+}
+
+bool
+arena_grow_paths(struct tokenizer_arena *arena, uint32_t wanted)
+{
+	uint32_t	space = doubled(arena->paths.space, wanted);
+
+	if (!grow(arena, &arena->paths.data, space, sizeof(*arena->paths.data)))
+		return false;
+	arena->paths.space = space;
 	return true;
 }

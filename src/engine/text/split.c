@@ -97,6 +97,86 @@ split_pattern(struct text_run *run, uint32_t step, uint32_t start, uint32_t end)
 	return true;
 }
 
+/* ---- Metaspace ---- */
+
+/*
+ * A copy of the piece in which spaces are the letter, with one before it where it is wanted;
+ * origins are those of what is replaced, or stood before.
+ */
+static bool
+replace_spaces(struct text_run *run, const struct splitter *splitter, uint32_t start, uint32_t end)
+{
+	const struct text_buffer *in = run->buffer;
+	struct text_buffer *out = &run->arena->other;
+	uint32_t	length = splitter->letter_length, spaces = 1;
+	bool		begins = in->bytes[start] == ' ' ||
+		(end - start >= length && memcmp(in->bytes + start, splitter->letter, length) == 0);
+	bool		prepend = !begins && (splitter->scheme == PREPEND_ALWAYS ||
+									  (splitter->scheme == PREPEND_FIRST && in->origins[start] == 0));
+
+	for (uint32_t at = start; at < end; at++)
+		spaces += in->bytes[at] == ' ';
+	if (out->space < end - start + spaces * length && !arena_grow_buffer(run->arena, out, end - start + spaces * length))
+		return false;
+	out->used = 0;
+	for (uint32_t at = start; at < end; at++)
+	{
+		bool		space = in->bytes[at] == ' ';
+
+		for (uint32_t times = (at == start && prepend) + space; times > 0; times--)
+			for (uint32_t i = 0; i < length; i++)
+			{
+				out->bytes[out->used] = (uint8_t) splitter->letter[i];
+				out->origins[out->used++] = in->origins[at];
+			}
+		if (space)
+			continue;
+		out->bytes[out->used] = in->bytes[at];
+		out->origins[out->used++] = in->origins[at];
+	}
+	run->buffer = out;
+	return true;
+}
+
+/* The letter begins a word with what follows, or is one if another follows, or nothing. */
+static bool
+cut_at_letters(struct text_run *run, uint32_t step, const struct splitter *splitter)
+{
+	const struct text_buffer *buffer = run->buffer;
+	uint32_t	length = splitter->letter_length, start = 0, end = buffer->used;
+
+	while (start < end && !enough(run))
+	{
+		uint32_t	stop = start;
+		bool		letter = end - start >= length && memcmp(buffer->bytes + start, splitter->letter, length) == 0;
+		const uint8_t *next;
+
+		if (letter)
+			stop += length;
+		next = memmem(buffer->bytes + stop, end - stop, splitter->letter, length);
+		stop = next == NULL ? end : (uint32_t) (next - buffer->bytes);
+		if (!split_from(run, step + 1, start, stop))
+			return false;
+		start = stop;
+	}
+	return true;
+}
+
+static bool
+split_metaspace(struct text_run *run, uint32_t step, uint32_t start, uint32_t end)
+{
+	const struct splitter *splitter = &run->tokenizer->splitters[step];
+	const struct text_buffer *buffer = run->buffer;
+	bool		good = replace_spaces(run, splitter, start, end);
+
+	if (good)
+		good = splitter->cuts ? cut_at_letters(run, step, splitter) : split_from(run, step + 1, 0, run->buffer->used);
+	run->buffer = buffer;
+	return good;
+}
+
+/* ---- ByteLevel ---- */
+
 /* A copy of the piece with a space before it, which has the origin of what it stands before. */
 static bool
 add_space(struct text_run *run, uint32_t *start, uint32_t *end)
@@ -134,6 +214,21 @@ split_bytes(struct text_run *run, uint32_t step, uint32_t start, uint32_t end)
 }
 
 static bool
+model_word(struct text_run *run, uint32_t start, uint32_t end)
+{
+	switch (run->tokenizer->model)
+	{
+		case MODEL_WORDPIECE:
+			return wordpiece_word(run, start, end);
+		case MODEL_BPE:
+			return bpe_word(run, start, end);
+		case MODEL_UNIGRAM:
+			return unigram_word(run, start, end);
+	}
+	return false;
+}
+
+static bool
 split_from(struct text_run *run, uint32_t step, uint32_t start, uint32_t end)
 {
 	const struct tokenizer *tokenizer = run->tokenizer;
@@ -141,7 +236,7 @@ split_from(struct text_run *run, uint32_t step, uint32_t start, uint32_t end)
 	if (start == end)
 		return true;
 	if (step == tokenizer->splitters_count)
-		return tokenizer->model == MODEL_BPE ? bpe_word(run, start, end) : wordpiece_word(run, start, end);
+		return model_word(run, start, end);
 	switch (tokenizer->splitters[step].kind)
 	{
 		case SPLIT_BERT:
@@ -152,6 +247,8 @@ split_from(struct text_run *run, uint32_t step, uint32_t start, uint32_t end)
 			return split_digits(run, step, start, end);
 		case SPLIT_PATTERN:
 			return split_pattern(run, step, start, end);
+		case SPLIT_METASPACE:
+			return split_metaspace(run, step, start, end);
 		case SPLIT_BYTES:
 			return split_bytes(run, step, start, end);
 	}

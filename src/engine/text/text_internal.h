@@ -76,7 +76,10 @@ enum normalizer_kind
 	NORMALIZE_STRIP_ACCENTS,
 	NORMALIZE_STRIP,
 	NORMALIZE_PREPEND,
-	NORMALIZE_REPLACE
+	NORMALIZE_REPLACE,
+	NORMALIZE_REPLACE_SPACES,		/* two or more spaces */
+	NORMALIZE_NMT,
+	NORMALIZE_PRECOMPILED
 };
 
 struct normalizer					/* one step; text goes through all of them in turn */
@@ -86,6 +89,10 @@ struct normalizer					/* one step; text goes through all of them in turn */
 	bool		right;				/* and from the end */
 	const char *pattern;			/* REPLACE: what is looked for */
 	const char *content;			/* PREPEND, REPLACE */
+	const uint32_t *units;			/* PRECOMPILED: a double array, whose values are places */
+	uint32_t	units_count;		/* of texts, */
+	const char *texts;				/* which end with a zero each */
+	uint32_t	texts_bytes;
 };
 
 enum splitter_kind
@@ -94,7 +101,15 @@ enum splitter_kind
 	SPLIT_SPACES,					/* WhitespaceSplit */
 	SPLIT_DIGITS,
 	SPLIT_PATTERN,
+	SPLIT_METASPACE,				/* spaces are replaced by a letter, before which a word begins */
 	SPLIT_BYTES						/* ByteLevel: the last */
+};
+
+enum prepend_scheme
+{
+	PREPEND_ALWAYS,
+	PREPEND_FIRST,					/* where a piece begins with the text */
+	PREPEND_NEVER
 };
 
 enum pattern						/* the regular expressions that are known: patterns.c */
@@ -111,6 +126,10 @@ struct splitter						/* one step of the pre-tokenizer; pieces go through all of 
 	bool		single;				/* DIGITS: each on its own */
 	bool		add_space;			/* BYTES: before what does not begin with one */
 	enum pattern pattern;
+	bool		cuts;				/* METASPACE: else it only replaces */
+	enum prepend_scheme scheme;		/* METASPACE */
+	char		letter[5];			/* METASPACE: UTF-8 */
+	uint8_t		letter_length;
 };
 
 struct merge						/* of a hash table; rank NO_RANK: an empty place */
@@ -136,6 +155,16 @@ struct bpe
 	uint8_t    *whole;				/* by id: merging the token's own text gives the token */
 	uint16_t   *leading;			/* by id: spaces that a byte-level token begins with, */
 	uint16_t   *trailing;			/* and ends with */
+};
+
+struct unigram
+{
+	struct trie vocabulary;			/* values: ids */
+	double	   *scores;				/* by id */
+	double		unknown_score;
+	int32_t		unknown;
+	bool		use_fallback;
+	int32_t		fallback[256];		/* tokens <0x00> to <0xFF>; -1: none */
 };
 
 struct wordpiece
@@ -171,7 +200,8 @@ struct template
 enum model_kind
 {
 	MODEL_WORDPIECE,
-	MODEL_BPE
+	MODEL_BPE,
+	MODEL_UNIGRAM
 };
 
 struct tokenizer
@@ -188,6 +218,7 @@ struct tokenizer
 	enum model_kind model;
 	struct wordpiece wordpiece;
 	struct bpe	bpe;
+	struct unigram unigram;
 	struct template single;
 	struct template pair;
 	bool		chunks;				/* a segment may be worked on in chunks */
@@ -251,6 +282,19 @@ struct merge_room
 	uint32_t	space;
 };
 
+struct path							/* the best one to a place of a word, of Unigram */
+{
+	double		score;
+	uint32_t	start;				/* of its last token */
+	int32_t		id;					/* -1: no path leads here */
+};
+
+struct path_room
+{
+	struct path *data;
+	uint32_t	space;
+};
+
 struct tokenizer_arena
 {
 	struct text_buffer buffer;		/* what was normalised */
@@ -258,6 +302,7 @@ struct tokenizer_arena
 	struct pending_marks marks;
 	struct pending_marks held;
 	struct merge_room merge;
+	struct path_room paths;
 	struct text_tokens tokens[2];	/* of text and pair */
 	struct status *status;			/* of the call */
 };
@@ -280,6 +325,7 @@ struct text_run
 extern bool arena_grow_buffer(struct tokenizer_arena *arena, struct text_buffer *buffer, uint32_t wanted);
 extern bool arena_grow_marks(struct tokenizer_arena *arena, struct pending_marks *marks);
 extern bool arena_grow_merge(struct tokenizer_arena *arena, uint32_t wanted);
+extern bool arena_grow_paths(struct tokenizer_arena *arena, uint32_t wanted);
 extern bool arena_grow_tokens(struct tokenizer_arena *arena, struct text_tokens *tokens);
 
 static inline bool
@@ -375,6 +421,7 @@ extern void rewrite_end(struct tokenizer_arena *arena, struct rewriting *rewriti
 
 extern void marks_sort(struct pending_marks *marks);
 extern bool normalize_unicode(struct tokenizer_arena *arena, bool compatible, bool compose);
+extern bool normalize_precompiled(struct tokenizer_arena *arena, const struct normalizer *step);
 
 /* ---- split.c, patterns.c ---- */
 
@@ -387,10 +434,11 @@ extern enum pattern pattern_find(const char *regex);
 /* The end of the match that begins at a place; there is one at every place. */
 extern uint32_t pattern_match(enum pattern pattern, const uint8_t *bytes, uint32_t at, uint32_t end);
 
-/* ---- wordpiece.c, bpe.c ---- */
+/* ---- wordpiece.c, bpe.c, unigram.c ---- */
 
 extern bool wordpiece_word(struct text_run *run, uint32_t start, uint32_t end);
 extern bool bpe_word(struct text_run *run, uint32_t start, uint32_t end);
+extern bool unigram_word(struct text_run *run, uint32_t start, uint32_t end);
 
 #define NO_RANK		UINT32_MAX
 

@@ -29,13 +29,24 @@ added_sort(struct added_tokens *added)
 		qsort(added->tokens, added->count, sizeof(*added->tokens), compare_tokens);
 }
 
-/* The id that the reference gives it; next is that of what is not in the vocabulary. */
+/* The model's id of a text, or -1: of an object by text, or of Unigram's array by its trie. */
 static int32_t
-expected_id(json_t *vocabulary, const char *content, int32_t *next)
+model_id(const struct tokenizer *tokenizer, json_t *vocabulary, const char *content)
 {
 	json_t	   *id = json_object_get(vocabulary, content);
 
-	return id != NULL ? (int32_t) json_integer_value(id) : (*next)++;
+	if (tokenizer->model == MODEL_UNIGRAM)
+		return trie_find(&tokenizer->unigram.vocabulary, content, strlen(content));
+	return id == NULL ? -1 : (int32_t) json_integer_value(id);
+}
+
+/* The id that the reference gives it; next is that of what is not in the vocabulary. */
+static int32_t
+expected_id(const struct tokenizer *tokenizer, json_t *vocabulary, const char *content, int32_t *next)
+{
+	int32_t		id = model_id(tokenizer, vocabulary, content);
+
+	return id >= 0 ? id : (*next)++;
 }
 
 static bool
@@ -69,7 +80,7 @@ read_added_token(struct tokenizer *tokenizer, json_t *object, json_t *vocabulary
 	if (content[0] == '\0' || strlen(content) > TEXT_TOKEN_BYTES)
 		return status_set(status, INFER_ERROR_UNSUPPORTED, "an added token of the tokenizer is empty or longer than %d bytes",
 						  TEXT_TOKEN_BYTES);
-	expected = expected_id(vocabulary, content, next);
+	expected = expected_id(tokenizer, vocabulary, content, next);
 	if (expected != id)
 	{
 		status_set(status, INFER_ERROR_UNSUPPORTED, "the added token \"%.200s\" has an id that is not its own", content);

@@ -63,7 +63,7 @@ read_prepend(struct tokenizer *tokenizer, struct normalizer *step, json_t *objec
 		keep_text(tokenizer, reader_text(object, "prepend", "normalizer", status), &step->content, status);
 }
 
-/* A text for a text; regular expressions are not read. */
+/* A text for a text; of regular expressions only that of several spaces. */
 static bool
 read_replace(struct tokenizer *tokenizer, struct normalizer *step, json_t *object, struct status *status)
 {
@@ -71,15 +71,111 @@ read_replace(struct tokenizer *tokenizer, struct normalizer *step, json_t *objec
 	json_t	   *pattern = json_object_get(object, "pattern");
 	const char *regex = json_string_value(json_object_get(pattern, "Regex"));
 
+	if (!reader_known(object, "normalizer", known, status))
+		return false;
 	if (regex != NULL)
-		return status_set(status, INFER_ERROR_UNSUPPORTED, "the tokenizer's normalizer Replace by the pattern \"%.200s\" is not supported", regex);
-	if (!reader_known(object, "normalizer", known, status) ||
-		!keep_text(tokenizer, reader_text(pattern, "String", "normalizer", status), &step->pattern, status) ||
+	{
+		step->kind = NORMALIZE_REPLACE_SPACES;
+		if (strcmp(regex, " {2,}") != 0)
+			return status_set(status, INFER_ERROR_UNSUPPORTED, "the tokenizer's normalizer Replace by the pattern \"%.200s\" is not supported",
+							  regex);
+		return keep_text(tokenizer, reader_text(object, "content", "normalizer", status), &step->content, status);
+	}
+	if (!keep_text(tokenizer, reader_text(pattern, "String", "normalizer", status), &step->pattern, status) ||
 		!keep_text(tokenizer, reader_text(object, "content", "normalizer", status), &step->content, status))
 		return false;
 	if (step->pattern[0] == '\0')
 		return status_set(status, INFER_ERROR_UNSUPPORTED, "a tokenizer's normalizer that replaces nothing is not supported");
 	return true;
+}
+
+/* ---- Precompiled ---- */
+
+static int
+base64_digit(char c)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const char *at = c == '\0' ? NULL : strchr(digits, c);
+
+	return at == NULL ? -1 : (int) (at - digits);
+}
+
+/* False: it is not base64. */
+static bool
+decode_base64(const char *text, size_t size, uint8_t *to, uint32_t *length)
+{
+	uint32_t	bits = 0, count = 0;
+
+	*length = 0;
+	if (size % 4 != 0)
+		return false;
+	while (size > 0 && text[size - 1] == '=' && count++ < 2)
+		size--;
+	count = 0;
+	for (size_t i = 0; i < size; i++)
+	{
+		int			digit = base64_digit(text[i]);
+
+		if (digit < 0)
+			return false;
+		bits = bits << 6 | (uint32_t) digit;
+		count += 6;
+		if (count >= 8)
+		{
+			count -= 8;
+			to[(*length)++] = (uint8_t) (bits >> count);
+		}
+	}
+	return true;
+}
+
+static uint32_t
+little_endian(const uint8_t *at)
+{
+	return (uint32_t) at[0] | (uint32_t) at[1] << 8 | (uint32_t) at[2] << 16 | (uint32_t) at[3] << 24;
+}
+
+/* The size of the double array, the array, and the texts to its end. */
+static bool
+read_charsmap(struct tokenizer *tokenizer, struct normalizer *step, const uint8_t *map, uint32_t length)
+{
+	uint32_t	size = length < 4 ? UINT32_MAX : little_endian(map);
+	uint32_t   *units;
+	size_t		bad;
+
+	if (size % 4 != 0 || size == 0 || size > length - 4 || !utf8_check(map + 4 + size, length - 4 - size, &bad))
+		return status_set(tokenizer->memory.status, INFER_ERROR_MODEL, "the tokenizer's precompiled_charsmap is malformed");
+	step->units_count = size / 4;
+	units = graph_pool(&tokenizer->memory, step->units_count, sizeof(*units));
+	step->texts_bytes = length - 4 - size;
+	step->texts = graph_pool_text(&tokenizer->memory, map + 4 + size, step->texts_bytes);
+	if (units == NULL || step->texts == NULL)
+		return false;
+	for (uint32_t i = 0; i < step->units_count; i++)
+		units[i] = little_endian(map + 4 + 4 * i);
+	step->units = units;
+	return true;
+}
+
+static bool
+read_precompiled(struct tokenizer *tokenizer, struct normalizer *step, json_t *object, struct status *status)
+{
+	static const char *const known[] = {"precompiled_charsmap", NULL};
+	const char *text = reader_text(object, "precompiled_charsmap", "normalizer", status);
+	uint32_t	length;
+	uint8_t    *map;
+	bool		good;
+
+	if (text == NULL || !reader_known(object, "normalizer", known, status))
+		return false;
+	map = graph_block(&tokenizer->memory, strlen(text));
+	if (map == NULL)
+		return false;
+	good = decode_base64(text, strlen(text), map, &length) ||
+		status_set(status, INFER_ERROR_MODEL, "the tokenizer's precompiled_charsmap is not base64");
+	good = good && read_charsmap(tokenizer, step, map, length);
+	graph_block_free(&tokenizer->memory, map);
+	return good;
 }
 
 static bool
@@ -91,7 +187,7 @@ read_step(struct tokenizer *tokenizer, json_t *object, struct status *status)
 		enum normalizer_kind kind;
 	}			plain[] = {
 		{"NFC", NORMALIZE_NFC}, {"NFD", NORMALIZE_NFD}, {"NFKC", NORMALIZE_NFKC}, {"NFKD", NORMALIZE_NFKD},
-		{"Lowercase", NORMALIZE_LOWERCASE}, {"StripAccents", NORMALIZE_STRIP_ACCENTS}
+		{"Lowercase", NORMALIZE_LOWERCASE}, {"StripAccents", NORMALIZE_STRIP_ACCENTS}, {"Nmt", NORMALIZE_NMT}
 	};
 	const char *type = reader_type(object, "normalizer", status);
 	struct normalizer *step = &tokenizer->normalizers[tokenizer->normalizers_count++];
@@ -110,6 +206,9 @@ read_step(struct tokenizer *tokenizer, json_t *object, struct status *status)
 	step->kind = NORMALIZE_STRIP;
 	if (strcmp(type, "Strip") == 0)
 		return read_strip(step, object, status);
+	step->kind = NORMALIZE_PRECOMPILED;
+	if (strcmp(type, "Precompiled") == 0)
+		return read_precompiled(tokenizer, step, object, status);
 	step->kind = NORMALIZE_PREPEND;
 	if (strcmp(type, "Prepend") == 0)
 		return read_prepend(tokenizer, step, object, status);

@@ -40,10 +40,12 @@ extern bool read_wordpiece(struct tokenizer *tokenizer, json_t *model, struct st
 extern bool wordpiece_build(struct tokenizer *tokenizer, struct trie_key *keys, uint32_t count, const char *unknown,
 							const char *prefix, uint32_t word_max, struct status *status);
 
-/* ---- bpe.c, normalizer.c, splitter.c ---- */
+/* ---- bpe.c, unigram.c, normalizer.c, splitter.c ---- */
 
 /* The pre-tokenizer is read before. */
 extern bool read_bpe(struct tokenizer *tokenizer, json_t *model, struct status *status);
+
+extern bool read_unigram(struct tokenizer *tokenizer, json_t *model, struct status *status);
 
 extern bool read_normalizer(struct tokenizer *tokenizer, json_t *normalizer, struct status *status);
 extern bool read_pre_tokenizer(struct tokenizer *tokenizer, json_t *pre_tokenizer, struct status *status);

@@ -62,6 +62,43 @@ read_split(struct splitter *step, json_t *object, struct status *status)
 }
 
 static bool
+read_scheme(struct splitter *step, json_t *object, struct status *status)
+{
+	const char *name = "always";
+	bool		add = true;
+
+	if (json_object_get(object, "prepend_scheme") != NULL)
+		name = reader_text(object, "prepend_scheme", what, status);
+	if (name == NULL ||
+		(json_object_get(object, "add_prefix_space") != NULL && !reader_bool(object, "add_prefix_space", what, &add, status)))
+		return false;
+	if (strcmp(name, "always") != 0 && strcmp(name, "first") != 0 && strcmp(name, "never") != 0)
+		return status_set(status, INFER_ERROR_UNSUPPORTED, "the prepend_scheme \"%.200s\" of the tokenizer's pre_tokenizer is not supported", name);
+	step->scheme = name[0] == 'a' ? PREPEND_ALWAYS : name[0] == 'f' ? PREPEND_FIRST : PREPEND_NEVER;
+	if (!add && step->scheme != PREPEND_NEVER)
+		return status_set(status, INFER_ERROR_MODEL, "\"add_prefix_space\" and \"prepend_scheme\" of the tokenizer's pre_tokenizer disagree");
+	return true;
+}
+
+static bool
+read_metaspace(struct splitter *step, json_t *object, struct status *status)
+{
+	static const char *const known[] = {"replacement", "prepend_scheme", "add_prefix_space", "split", "str_rep", NULL};
+	const char *letter = reader_text(object, "replacement", what, status);
+
+	step->kind = SPLIT_METASPACE;
+	step->cuts = true;
+	if (letter == NULL || !reader_known(object, what, known, status) || !read_scheme(step, object, status) ||
+		(json_object_get(object, "split") != NULL && !reader_bool(object, "split", what, &step->cuts, status)))
+		return false;
+	if (utf8_characters((const uint8_t *) letter, strlen(letter)) != 1)
+		return status_set(status, INFER_ERROR_MODEL, "\"replacement\" of the tokenizer's pre_tokenizer is not one character");
+	strcpy(step->letter, letter);
+	step->letter_length = (uint8_t) strlen(letter);
+	return true;
+}
+
+static bool
 read_step(struct tokenizer *tokenizer, json_t *object, struct status *status)
 {
 	const char *type = reader_type(object, what, status);
@@ -69,8 +106,10 @@ read_step(struct tokenizer *tokenizer, json_t *object, struct status *status)
 
 	if (type == NULL)
 		return false;
-	if (step > tokenizer->splitters && step[-1].kind == SPLIT_BYTES)
-		return status_set(status, INFER_ERROR_UNSUPPORTED, "a pre-tokenizer behind ByteLevel is not supported");
+	if (step > tokenizer->splitters && (step[-1].kind == SPLIT_BYTES || step[-1].kind == SPLIT_METASPACE))
+		return status_set(status, INFER_ERROR_UNSUPPORTED, "a pre-tokenizer behind ByteLevel or Metaspace is not supported");
+	if (strcmp(type, "Metaspace") == 0)
+		return read_metaspace(step, object, status);
 	if (strcmp(type, "ByteLevel") == 0)
 		return read_byte_level(step, object, status);
 	if (strcmp(type, "Digits") == 0)

@@ -78,6 +78,8 @@ read_model(struct tokenizer *tokenizer, json_t *model, struct status *status)
 		return false;
 	if (strcmp(type, "BPE") == 0)
 		return read_bpe(tokenizer, model, status);
+	if (strcmp(type, "Unigram") == 0)
+		return read_unigram(tokenizer, model, status);
 	if (strcmp(type, "WordPiece") == 0)
 		return read_wordpiece(tokenizer, model, status);
 	return status_set(status, INFER_ERROR_UNSUPPORTED, "the tokenizer's model \"%.200s\" is not supported", type);

@@ -195,6 +195,76 @@ step_replace(struct tokenizer_arena *arena, const struct normalizer *step)
 	return true;
 }
 
+/* Two or more spaces: as step_replace. */
+static bool
+step_replace_spaces(struct tokenizer_arena *arena, const struct normalizer *step)
+{
+	struct rewriting rewriting;
+	uint32_t	content = (uint32_t) strlen(step->content), stop;
+	struct text_buffer *out = &arena->other;
+	const struct text_buffer *in = &arena->buffer;
+
+	if (!rewrite_begin(arena, &rewriting))
+		return false;
+	for (uint32_t at = 0; at < in->used; at = stop)
+	{
+		stop = at;
+		while (stop < in->used && in->bytes[stop] == ' ')
+			stop++;
+		if (out->space - out->used < content + 1 && !arena_grow_buffer(arena, out, out->used + content + 1))
+			return false;
+		if (stop - at >= 2)
+		{
+			memcpy(out->bytes + out->used, step->content, content);
+			for (uint32_t i = 0; i < content; i++)
+				out->origins[out->used + i] = in->origins[stop - 1];
+			out->used += content;
+			continue;
+		}
+		out->bytes[out->used] = in->bytes[at];
+		out->origins[out->used++] = in->origins[at];
+		stop = at + 1;
+	}
+	rewrite_end(arena, &rewriting);
+	return true;
+}
+
+/* SentencePiece's rules for machine translation, on controls and white space: 0 removes. */
+static uint32_t
+nmt_of(uint32_t point)
+{
+	if ((point >= 0x0001 && point <= 0x0008) || point == 0x000B || (point >= 0x000E && point <= 0x001F) ||
+		point == 0x007F || point == 0x008F || point == 0x009F)
+		return 0;
+	if (point == '\t' || point == '\n' || point == '\f' || point == '\r' || point == 0x1680 ||
+		(point >= 0x200B && point <= 0x200F) || point == 0x2028 || point == 0x2029 || point == 0x2581 ||
+		point == 0xFEFF || point == 0xFFFD)
+		return ' ';
+	return point;
+}
+
+static bool
+step_nmt(struct tokenizer_arena *arena)
+{
+	struct text_buffer *buffer = &arena->buffer;
+	uint32_t	used = 0;
+
+	for (uint32_t at = 0, length; at < buffer->used; at += length)
+	{
+		uint32_t	point = utf8_decode(buffer->bytes + at, &length), to = nmt_of(point);
+		uint32_t	kept = to == point ? length : to == 0 ? 0 : 1;
+
+		if (to == ' ')
+			buffer->bytes[used] = ' ';
+		else
+			memmove(buffer->bytes + used, buffer->bytes + at, kept);
+		memmove(buffer->origins + used, buffer->origins + at, kept * sizeof(*buffer->origins));
+		used += kept;
+	}
+	buffer->used = used;
+	return true;
+}
+
 static bool
 run_step(struct tokenizer_arena *arena, const struct normalizer *step)
 {
@@ -220,6 +290,12 @@ run_step(struct tokenizer_arena *arena, const struct normalizer *step)
 			return step_prepend(arena, step);
 		case NORMALIZE_REPLACE:
 			return step_replace(arena, step);
+		case NORMALIZE_REPLACE_SPACES:
+			return step_replace_spaces(arena, step);
+		case NORMALIZE_NMT:
+			return step_nmt(arena);
+		case NORMALIZE_PRECOMPILED:
+			return normalize_precompiled(arena, step);
 	}
 	return false;
 }

@@ -8,6 +8,7 @@ struct unicode_record
 {
 	uint16_t	flags;
 	uint8_t		class;
+	uint8_t		cluster;
 };
 
 #include "unicode_tables.h"
@@ -41,6 +42,12 @@ uint8_t
 unicode_class(uint32_t point)
 {
 	return record_of(point)->class;
+}
+
+uint8_t
+unicode_cluster(uint32_t point)
+{
+	return record_of(point)->cluster;
 }
 
 /* The text of a point in one of the mappings; itself if it has none. */

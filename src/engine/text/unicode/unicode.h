@@ -35,6 +35,25 @@ extern uint16_t unicode_flags(uint32_t point);
 /* Canonical_Combining_Class: 0 for what starts a sequence. */
 extern uint8_t unicode_class(uint32_t point);
 
+/*
+ * How a character joins its neighbours to a grapheme cluster (UAX 29): Grapheme_Cluster_Break
+ * and Indic_Conjunct_Break in one.  Hangul and regional indicators are OTHER.
+ */
+#define CLUSTER_OTHER		0
+#define CLUSTER_CONTROL		1		/* CR and LF included */
+#define CLUSTER_PREPEND		2
+#define CLUSTER_SPACING		3		/* SpacingMark */
+#define CLUSTER_EXTEND		4
+#define CLUSTER_JOINING		5		/* Extend, between the consonants of a conjunct; ZWJ */
+#define CLUSTER_LINKER		6		/* Extend, and links them */
+#define CLUSTER_CONSONANT	7
+#define CLUSTER_PICTOGRAPH	8		/* Extended_Pictographic */
+
+extern uint8_t unicode_cluster(uint32_t point);
+
+/* The end of the grapheme cluster that begins at a place of checked text. */
+extern size_t unicode_cluster_end(const uint8_t *text, size_t at, size_t size);
+
 /* The full decomposition, canonical or for compatibility, or the lower case; returns how many
  * characters. */
 extern uint32_t unicode_decompose(uint32_t point, bool compatible, uint32_t to[UNICODE_MAPPED_MAX]);
