@@ -162,7 +162,7 @@ infer_client_column(InferCall *call, uint32 input, uint64 width)
 	else
 	{
 		if (width == INFER_WIDTH_VARIES)
-			elog(ERROR, "rows of different width in one call are not implemented");
+			elog(ERROR, "input %u was begun without a width", input);
 		bytes = width > INFER_REGION_MAX / element / call->rows ? UINT64_MAX / 2 : call->rows * width * element;
 		if (type == INFER_TYPE_STRING)
 		{
