@@ -113,9 +113,6 @@ extern InferRows *infer_rows_begin(InferSite *site, int capacity, uint32 class_,
 extern int	infer_rows_add(InferRows *rows, const Datum *values, const bool *nulls,
 						   const Datum *row_values, const bool *row_nulls);
 
-/* Tickets that the engine must compute: without those that are NULL or equal to others. */
-extern int	infer_rows_pending(const InferRows *rows);
-
 extern void infer_rows_submit(InferRows *rows);
 
 /* Sleeps until all have ended; raises only what ends the statement (cancel). */

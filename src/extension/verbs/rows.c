@@ -438,16 +438,6 @@ infer_rows_add(InferRows *rows, const Datum *values, const bool *nulls,
 	return ticket;
 }
 
-int
-infer_rows_pending(const InferRows *rows)
-{
-	int			pending = 0;
-
-	for (int i = 0; i < rows->parts_count; i++)
-		pending += rows->parts[i].rows;
-	return pending;
-}
-
 /* ---- sending and waiting ---- */
 
 void
