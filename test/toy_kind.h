@@ -97,7 +97,7 @@ toy_open(const struct model_files *files, const char *options, struct device *de
 	toy->outputs[0] = (struct infer_tensor) {.name = "y", .type = INFER_TYPE_F32};
 	toy->outputs[1] = (struct infer_tensor) {.name = "name", .type = INFER_TYPE_STRING};
 	toy->model.signature = (struct infer_signature) {
-		.kind = "toy", .format = "toy 1", .notes = "",
+		.kind = "toy", .format = "toy 1", .notes = "", .facts = "",
 		.inputs_count = 1, .inputs = &toy->input,
 		.outputs_count = toy_has(file, "label") ? 2 : 1, .outputs = toy->outputs
 	};

@@ -69,6 +69,8 @@ print_model(struct model *model, const struct model_files *files)
 		   (s->flags & INFER_SIGNATURE_ROW_BY_ROW) != 0 ? "one evaluation of the file's shape each" : "the first dimension of the inputs");
 	if (s->notes != NULL && s->notes[0] != '\0')
 		printf("notes\t%s\n", s->notes);
+	if (s->facts != NULL && s->facts[0] != '\0')
+		printf("facts\t%s\n", s->facts);
 	if (model->ops->describe != NULL)
 		model->ops->describe(model);
 }

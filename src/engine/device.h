@@ -108,7 +108,7 @@ enum device_lead
 	DEVICE_LEAD_NONE = 0,
 	DEVICE_LEAD_ROWS = 1,
 	DEVICE_LEAD_TOKENS = 2,
-	DEVICE_LEAD_SEQS = 3,
+	DEVICE_LEAD_SEQS = 3,			/* reserved */
 	DEVICE_LEADS = 4
 };
 
@@ -186,10 +186,28 @@ struct device_tensor
  *				starts at +0 and adds in the order of the trees, within a leaf in that of its
  *				votes; a target for which no leaf votes is +0.
  *
+ * Of encoders; x and y have lead TOKENS unless said otherwise, all F32:
+ *
+ * NORM			y = fn(x + r) · g + b over the last axis, in: x, r (or -1), g (or -1), b (or -1); f[0]: epsilon.
+ *				fn: NORM_LAYER (x − mean) / √(var + ε), NORM_RMS x / √(mean of squares + ε).  Sums as by
+ *				REDUCE.  Any lead.
+ * ATTENTION	y[D·H] = for each of H = i[0] heads of D = i[1] numbers Σj softmaxj(f[0] · q·kj + a(j − i)) vj,
+ *				j over the tokens of the same row; in: x[3·H·D], q of all heads, then k, then v; a (or -1):
+ *				lead NONE [H, 2·i[3] + 1], what is added for j − i from −i[3] to i[3], beyond them the ends.
+ *				i[2]: only j with |j − i| ≤ i[2]; 0: all.  Keys are taken in blocks of a fixed size from the row's first
+ *				token on; nothing of length × length is ever stored.
+ * ROTARY		y = x with the first i[2] of the D = i[1] numbers of each of its first i[0] heads turned by
+ *				the angle of the token's place in its row: (a, b) → (a·cos − b·sin, b·cos + a·sin), a and
+ *				b being i[2]/2 apart (i[3] = 0) or neighbours (1).  in: x[…], table: lead NONE [P, i[2]],
+ *				a place's i[2]/2 cosines, then sines.  A place beyond P is this row's error.
+ * GATE			y[I] = fn(u) · w with x[2·I]: u its first half and w the other (i[0] = 0), or the other
+ *				way round (1).  fn: a unary function.
+ * POOL			y, lead ROWS: fn (POOL_*) over the tokens of a row.  A row without tokens is zeros.
+ *
  * NaNs that arithmetic makes are stored as the one quiet NaN (0x7FC00000), so that bits do
  * not depend on which of two NaN operands an instruction hands on.
  *
- * To come: LAYERNORM, ATTENTION, KV, EMBED, QUANTISED GEMM …
+ * To come: KV …
  */
 enum device_opcode
 {
@@ -214,6 +232,11 @@ enum device_opcode
 	DEVICE_OP_DISTANCE,
 	DEVICE_OP_COUPLE,
 	DEVICE_OP_TREES,
+	DEVICE_OP_NORM,
+	DEVICE_OP_ATTENTION,
+	DEVICE_OP_ROTARY,
+	DEVICE_OP_GATE,
+	DEVICE_OP_POOL,
 	DEVICE_OPCODES
 };
 
@@ -292,6 +315,16 @@ enum device_scatter
 enum device_normalize
 {
 	NORMALIZE_MAX = 1, NORMALIZE_L1, NORMALIZE_L2
+};
+
+enum device_norm
+{
+	NORM_LAYER = 1, NORM_RMS
+};
+
+enum device_pool					/* sentence-transformers' pooling modes */
+{
+	POOL_FIRST = 1, POOL_MEAN, POOL_MAX, POOL_MEAN_SQRT, POOL_LAST
 };
 
 struct device_lookup				/* keys are distinct; NaN may be a key */
@@ -432,6 +465,7 @@ struct device_batch
 {
 	uint32_t	items[DEVICE_LEADS];	/* [NONE] is 1; unused leads 0 */
 	uint32_t	max_len;				/* tokens of the longest row, or 0 */
+	uint64_t	pairs;					/* the sum of the squares of the rows' tokens, or 0 */
 	const uint32_t *row_off;			/* items[ROWS] + 1: a row's first token; or NULL */
 	uint32_t   *row_error;				/* items[ROWS]: enum infer_error, written by ops; a row
 										 * with an error goes on computing, on defined values */

@@ -234,6 +234,7 @@ infer_put_signature(struct infer_writer *w, const struct infer_signature *signat
 	put_text(w, signature->kind);
 	put_text(w, signature->format);
 	put_text(w, signature->notes);
+	put_text(w, signature->facts);
 	put_tensors(w, signature->inputs, signature->inputs_count);
 	put_tensors(w, signature->outputs, signature->outputs_count);
 	put_texts(w, signature->classes, signature->classes_count);
@@ -269,7 +270,7 @@ get_tensor(struct decoder *d, struct infer_tensor *t)
 	t->flags = infer_get_u32(d->r);
 	t->rank = infer_get_u32(d->r);
 	if (t->type == INFER_TYPE_NONE || t->type > INFER_TYPE_LAST ||
-		t->role > INFER_ROLE_SCORES || t->rank > INFER_RANK_MAX)
+		t->role > INFER_ROLE_LAST || t->rank > INFER_RANK_MAX)
 	{
 		d->r->failed = 1;
 		return;
@@ -340,11 +341,12 @@ infer_get_signature(struct infer_reader *r, struct infer_signature *out,
 	out->bytes = infer_get_u64(r);
 	out->alone_nsec = infer_get_u64(r);
 	out->row_nsec = infer_get_u64(r);
-	if (out->task > INFER_TASK_CLASSIFIER)
+	if (out->task > INFER_TASK_LAST)
 		r->failed = 1;
 	out->kind = get_text(&d, INFER_NAME_MAX);
 	out->format = get_text(&d, INFER_FRAME_MAX);
 	out->notes = get_text(&d, INFER_FRAME_MAX);
+	out->facts = get_text(&d, INFER_FRAME_MAX);
 	out->inputs = get_tensors(&d, &out->inputs_count);
 	out->outputs = get_tensors(&d, &out->outputs_count);
 	out->classes = get_texts(&d, &out->classes_count);
@@ -440,8 +442,8 @@ numbers_check(const struct infer_column *column, uint64_t rows)
 {
 	uint64_t	bytes = infer_type_bytes(column->type);
 
-	if (column->spans_offset != 0)
-		return "a column of numbers has spans";
+	if (column->spans_offset != 0 && column->width != INFER_WIDTH_VARIES)
+		return "a column of numbers of fixed width has spans";
 	if (column->data_offset % 64 != 0)
 		return "a column's data is not aligned";
 	if (column->width == INFER_WIDTH_VARIES)
@@ -470,7 +472,16 @@ infer_column_check(const struct infer_column *column, uint64_t rows, uint64_t re
 		return "the number of rows is not acceptable";
 	if (!inside(column->data_offset, column->data_bytes, region_bytes))
 		return "a column's data is not inside the region";
-	if (column->width == INFER_WIDTH_VARIES)
+	if (column->width == INFER_WIDTH_VARIES && column->type != INFER_TYPE_STRING && column->spans_offset != 0)
+	{
+		if (column->rows_offset != 0)
+			return "a column has both spans and row ends";
+		if (column->spans_offset % 8 != 0)
+			return "a column's spans are not aligned";
+		if (!inside(column->spans_offset, rows * sizeof(struct infer_span), region_bytes))
+			return "a column's spans are not inside the region";
+	}
+	else if (column->width == INFER_WIDTH_VARIES)
 	{
 		if (column->rows_offset % 4 != 0)
 			return "a column's row ends are not aligned";

@@ -377,7 +377,7 @@ struct infer_request				/* written by the client before it raises submit_seq */
 	uint32_t	class_;				/* enum infer_class */
 	uint32_t	flags;				/* INFER_REQUEST_* */
 	uint32_t	role;				/* oid, for fairness */
-	uint32_t	outputs;			/* bit i: output i is wanted; 0 means all */
+	uint32_t	outputs;			/* bit i: output i is wanted; 0 means all that are not hidden */
 	uint32_t	model;				/* oid of the foreign server, for display */
 	uint32_t	version;			/* of it, for display */
 };
@@ -386,8 +386,10 @@ struct infer_request				/* written by the client before it raises submit_seq */
  * A column: width elements for each row, row-major, contiguous, 64-byte aligned.
  * Strings: spans_offset locates one struct infer_span for each element, and data is
  * where their bytes lie, in any order (equal strings may share them).
- * Variable width (width = INFER_WIDTH_VARIES): rows_offset locates rows uint32 that say
- * where each row ends, in elements.
+ * Variable width (width = INFER_WIDTH_VARIES): of an input, rows_offset locates rows uint32
+ * that say where each row ends, in elements; of an output, whose rows come in any order,
+ * spans_offset locates one struct infer_span for each row, and its elements begin there, at
+ * a multiple of 8 bytes from data_offset.
  */
 struct infer_span
 {
@@ -567,19 +569,70 @@ enum infer_task
 {
 	INFER_TASK_NETWORK = 0,			/* numbers to numbers, no more is known */
 	INFER_TASK_REGRESSION = 1,		/* one number */
-	INFER_TASK_CLASSIFIER = 2		/* a label and, mostly, scores by class */
+	INFER_TASK_CLASSIFIER = 2,		/* a label and, mostly, scores by class */
+	INFER_TASK_EMBEDDING = 3,		/* a text to a vector */
+	INFER_TASK_RERANKER = 4,		/* a query and a document to a score */
+	INFER_TASK_ENTITIES = 5,		/* a text to the stretches of it that name something */
+	INFER_TASK_LAST = INFER_TASK_ENTITIES
 };
 
 enum infer_role
 {
 	INFER_ROLE_VALUE = 0,
 	INFER_ROLE_LABEL = 1,			/* the class chosen */
-	INFER_ROLE_SCORES = 2			/* one number per class, in the order of classes */
+	INFER_ROLE_SCORES = 2,			/* one number per class, in the order of classes */
+
+	/* inputs of models that read text */
+	INFER_ROLE_TEXT = 3,			/* the text; a reranker's query */
+	INFER_ROLE_PAIR = 4,			/* the text after it; a reranker's document */
+	INFER_ROLE_PROMPT = 5,			/* hidden: the name of one of the model's prompts; "": its default */
+	INFER_ROLE_OPTIONS = 6,			/* hidden: INFER_TEXT_OPTIONS numbers, see there */
+
+	/* their outputs */
+	INFER_ROLE_EMBEDDING = 7,		/* F32; with fewer dimensions asked for, zeros behind them */
+	INFER_ROLE_SCORE = 8,			/* F32: how well the document answers the query */
+	INFER_ROLE_ENTITY_TYPES = 9,	/* I32 [-1]: index into classes, of each entity */
+	INFER_ROLE_ENTITY_PLACES = 10,	/* I32 [-1, 2]: its first character, from 0, and that behind its last */
+	INFER_ROLE_ENTITY_SCORES = 11,	/* F32 [-1] */
+	INFER_ROLE_TOKENS = 12,			/* hidden: I32 [-1]: ids, with the special ones */
+	INFER_ROLE_TOKEN_COUNT = 13,	/* hidden: I32 */
+	INFER_ROLE_CHUNKS = 14,			/* hidden: I32 [-1, 3]: first character, that behind the last, tokens */
+	INFER_ROLE_LAST = INFER_ROLE_CHUNKS
+};
+
+/*
+ * What a call may ask of a text, as an I32 column of this width.  All zeros: as the model
+ * says.
+ */
+#define INFER_TEXT_OPTIONS	8
+
+enum infer_text_option
+{
+	INFER_TEXT_FLAGS = 0,			/* INFER_TEXT_* below */
+	INFER_TEXT_DIMENSIONS = 1,		/* of the embedding: its first so many; 0: all */
+	INFER_TEXT_CHUNK_TOKENS = 2,	/* of a chunk, at most */
+	INFER_TEXT_CHUNK_OVERLAP = 3,	/* tokens */
+	INFER_TEXT_CHUNK_BORDER = 4		/* enum infer_border; the rest is 0 */
+};
+
+#define INFER_TEXT_TRUNCATE		1u	/* a text that is too long is cut, */
+#define INFER_TEXT_REFUSE		2u	/* or an error */
+#define INFER_TEXT_NORMALIZE	4u	/* the embedding has length 1, */
+#define INFER_TEXT_RAW			8u	/* or is as the pooling left it */
+#define INFER_TEXT_NO_PROMPT	16u	/* not even the default one */
+
+enum infer_border
+{
+	INFER_BORDER_TOKEN = 0,
+	INFER_BORDER_SENTENCE = 1,
+	INFER_BORDER_PARAGRAPH = 2
 };
 
 #define INFER_TENSOR_MISSING	1u	/* input: NaN (or an empty string) stands for a missing value */
 #define INFER_TENSOR_MAP		2u	/* output: shown as an object by class (ZipMap) */
 #define INFER_TENSOR_BATCH		4u	/* its first dimension is the batch; dims leave it out */
+#define INFER_TENSOR_HIDDEN		8u	/* input: no argument reaches it, a verb fills it; output: only
+									 * for who asks for it by its bit */
 
 struct infer_tensor					/* dims are those of one row */
 {
@@ -601,6 +654,7 @@ struct infer_signature				/* the pointers belong to whoever decoded or built it 
 	char	   *kind;				/* "graph", later "trees", "encoder", "decoder" */
 	char	   *format;				/* "onnx 8, ai.onnx 17, ai.onnx.ml 3" */
 	char	   *notes;				/* what a user should know, or "" */
+	char	   *facts;				/* what else is known, a JSON object for people, or "" */
 	uint32_t	inputs_count;
 	uint32_t	outputs_count;
 	struct infer_tensor *inputs;

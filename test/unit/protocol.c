@@ -221,6 +221,7 @@ example(void)
 		.kind = "graph",
 		.format = "onnx 8, ai.onnx 17",
 		.notes = "",
+		.facts = "{\"tokens_max\": 256}",
 		.inputs_count = 2,
 		.outputs_count = 2,
 		.inputs = example_inputs,
@@ -307,7 +308,7 @@ test_signature_refusals(void)
 	tensor.type = INFER_TYPE_LAST + 1;
 	tap_ok(!accepts(&s), "an input of an unknown type is refused");
 	tensor.type = INFER_TYPE_F32;
-	tensor.role = INFER_ROLE_SCORES + 1;
+	tensor.role = INFER_ROLE_LAST + 1;
 	tap_ok(!accepts(&s), "an unknown role is refused");
 	tensor.role = INFER_ROLE_VALUE;
 	tensor.rank = INFER_RANK_MAX + 1;
@@ -338,7 +339,7 @@ test_signature_refusals(void)
 	tap_ok(!accepts(&s), "one more is refused");
 
 	s = example();
-	s.task = INFER_TASK_CLASSIFIER + 1;
+	s.task = INFER_TASK_LAST + 1;
 	tap_ok(!accepts(&s), "an unknown task is refused");
 }
 

@@ -60,7 +60,14 @@ struct model_request
 	const struct infer_column *columns;	/* the engine's own copy */
 	const uint8_t *region;			/* offsets of columns count from here */
 	uint64_t	region_bytes;
-	uint32_t	outputs_wanted;		/* bit i: output i; 0 means all */
+	uint32_t	outputs_wanted;		/* bit i: output i; 0 means all that are not hidden */
+
+	/* made by the kind's prepare, freed by its release */
+	void	   *prepared;			/* the kind's own */
+	uint32_t   *units;				/* of each row: tokens, or 0 for one that has failed or is answered
+									 * already; NULL: 1 each */
+	uint32_t   *costs;				/* of each row: nsec of the device by the kind's own prediction, if the
+									 * row is one of many; NULL: all the same */
 
 	/* the reply, laid out by model_reply_layout */
 	uint8_t    *reply;				/* start of the reply area, 64-byte aligned */
@@ -69,7 +76,7 @@ struct model_request
 	uint32_t   *row_status;			/* in the reply: enum infer_error */
 	uint32_t   *row_message;		/* in the reply: offset of an encoded error, or 0 */
 	struct infer_column *outputs;	/* the engine's own copy; written out at the end */
-	bool		overflow;			/* strings did not fit: NEED_SPACE */
+	bool		overflow;			/* strings or numbers of varying count did not fit: NEED_SPACE */
 	uint64_t	overflow_bytes;		/* how many more bytes would have been needed so far */
 
 	/* a request of one row may ask for the time of each operator: see model_profile_reserve */
@@ -101,7 +108,8 @@ struct model_yield
 struct model_cost					/* of a batch; predictions only */
 {
 	uint32_t	rows;
-	uint64_t	tokens;
+	uint64_t	tokens;				/* 0: as many as a usual row has */
+	uint64_t	pairs;				/* the sum of the squares of the rows' tokens; 0: likewise */
 };
 
 struct model
@@ -138,7 +146,19 @@ struct model_ops
 	bool		(*packed_form) (const struct model *model, struct packed_form *form);
 
 	/*
-	 * Compute the rows of the slices together.  Results and per-row errors go into the
+	 * What can be done with a request's rows before they wait for the device: texts become
+	 * tokens, rows get their units and costs, rows that cannot be computed are marked
+	 * (model_row_error), and what needs no device is answered.  Once for a request, when its
+	 * reply has been laid out; without the engine's lock, on any thread, for several
+	 * requests of a model at once.  false and a status: the request as a whole fails.
+	 * Memory that it takes is the request's until release, which is called exactly once
+	 * after prepare, whatever prepare returned.  Both NULL: rows need nothing.
+	 */
+	bool		(*prepare) (struct model *model, struct model_request *request, struct status *status);
+	void		(*release) (struct model *model, struct model_request *request);
+
+	/*
+	 * Compute the rows of the slices together; a row whose unit is 0 is nothing to do for.  Results and per-row errors go into the
 	 * requests' replies.  false and a status: the batch as a whole failed (device, memory),
 	 * nothing is to be believed, the caller may split and run again.
 	 * INFER_ERROR_DEVICE_LOST: replace the process.
@@ -182,6 +202,13 @@ extern void model_row_error(struct model_request *request, uint32_t row, uint32_
  */
 extern void model_reply_strings(struct model_request *request, uint32_t output, uint64_t first,
 								uint64_t count, const struct device_text *texts);
+
+/*
+ * Writes the numbers of a row of an output of varying width (count elements of its type).
+ * What does not fit sets overflow, and its span is empty.
+ */
+extern void model_reply_varying(struct model_request *request, uint32_t output, uint32_t row,
+								const void *data, uint64_t count);
 
 /*
  * Room in the reply for an encoded profile (PROTOCOL.md) of so many bytes; NULL if it does

@@ -3,12 +3,12 @@
  *	  The reply of a request: where its parts lie, and how texts are added.
  *
  *	  reply:  row_status [rows] u32 | row_message [rows] u32 | column [outputs] |
- *	          output data, each 64-byte aligned | texts and strings, as they come
+ *	          output data, each 64-byte aligned | texts, strings and rows of varying width, as they come
  *
  * Invariants
  *	- Nothing is written at or behind reply_bytes.  What is read back from the region is
  *	  never trusted: the client may write there too.
- *	- A string's span counts from the start of the reply.
+ *	- A span counts from the start of the reply.
  */
 #include "model.h"
 
@@ -20,10 +20,10 @@
 #define REPLY_TEXTS		512			/* asked for beyond the fixed part: room for some texts */
 
 static bool
-output_is_wanted(const struct model_request *request, uint32_t output)
+output_is_wanted(const struct model_request *request, const struct infer_signature *signature, uint32_t output)
 {
 	if (request->outputs_wanted == 0)
-		return true;
+		return (signature->outputs[output].flags & INFER_TENSOR_HIDDEN) == 0;
 	return output < 32 && (request->outputs_wanted >> output & 1) != 0;
 }
 
@@ -40,8 +40,21 @@ output_width(const struct infer_tensor *tensor)
 	uint64_t	width = 1;
 
 	for (uint32_t d = 0; d < tensor->rank; d++)
-		width *= tensor->dims[d] > 0 ? (uint64_t) tensor->dims[d] : 0;
+	{
+		if (tensor->dims[d] < 0)
+			return INFER_WIDTH_VARIES;
+		width *= (uint64_t) tensor->dims[d];
+	}
 	return width;
+}
+
+/* How many spans a column of the reply has; 0: it has none. */
+static uint64_t
+spans_count(const struct model_request *request, const struct infer_column *column)
+{
+	if (column->width == INFER_WIDTH_VARIES)
+		return request->rows;
+	return column->type == INFER_TYPE_STRING ? column->width * request->rows : 0;
 }
 
 /* Places one output at used; returns the first byte behind it. */
@@ -55,14 +68,14 @@ place_output(struct model_request *request, const struct infer_tensor *tensor,
 	used = align_up(used);
 	column->type = tensor->type;
 	column->width = output_width(tensor);
-	elements = column->width * request->rows;
-	if (tensor->type == INFER_TYPE_STRING)
+	if (spans_count(request, column) > 0)
 	{
 		column->spans_offset = start + used;
 		column->data_offset = start;
 		column->data_bytes = request->reply_bytes;
-		return used + elements * sizeof(struct infer_span);
+		return used + spans_count(request, column) * sizeof(struct infer_span);
 	}
+	elements = column->width * request->rows;
 	column->data_offset = start + used;
 	column->data_bytes = elements * infer_type_bytes(tensor->type);
 	return used + column->data_bytes;
@@ -81,7 +94,7 @@ model_reply_layout(struct model_request *request, const struct infer_signature *
 		struct infer_column *column = &request->outputs[i];
 
 		memset(column, 0, sizeof(*column));
-		if (output_is_wanted(request, i))
+		if (output_is_wanted(request, signature, i))
 			used = place_output(request, &signature->outputs[i], column, used);
 	}
 	if (used > request->reply_bytes)
@@ -99,9 +112,9 @@ model_reply_layout(struct model_request *request, const struct infer_signature *
 	{
 		const struct infer_column *column = &request->outputs[i];
 
-		if (column->type == INFER_TYPE_STRING)
+		if (column->spans_offset != 0)
 			memset(request->reply + (column->spans_offset - (uint64_t) (request->reply - request->region)), 0,
-				   column->width * request->rows * sizeof(struct infer_span));
+				   spans_count(request, column) * sizeof(struct infer_span));
 	}
 	return true;
 }
@@ -159,6 +172,29 @@ model_reply_strings(struct model_request *request, uint32_t output, uint64_t fir
 		spans[i] = last;
 		request->reply_used += length;
 	}
+}
+
+void
+model_reply_varying(struct model_request *request, uint32_t output, uint32_t row, const void *data, uint64_t count)
+{
+	const struct infer_column *column = &request->outputs[output];
+	uint64_t	bytes = count * infer_type_bytes(column->type);
+	uint64_t	at = (request->reply_used + 7) & ~7ull;
+	struct infer_span *span;
+
+	if (column->width != INFER_WIDTH_VARIES)
+		return;					/* not wanted */
+	span = (struct infer_span *) (request->region + column->spans_offset) + row;
+	if (at > request->reply_bytes || bytes > request->reply_bytes - at)
+	{
+		request->overflow = true;
+		request->overflow_bytes += bytes + 7;
+		return;
+	}
+	if (bytes > 0)
+		memcpy(request->reply + at, data, bytes);
+	*span = (struct infer_span) {.begin = (uint32_t) at, .length = (uint32_t) bytes};
+	request->reply_used = at + bytes;
 }
 
 uint8_t *

@@ -381,7 +381,7 @@ write_columns(struct request *request, struct infer_reply *reply)
 	reply->columns_offset = request->reply_offset + at;
 	for (uint32_t i = 0; i < count; i++)
 	{
-		if (request->outputs[i].type == INFER_TYPE_STRING)
+		if (request->outputs[i].spans_offset != 0)
 			request->outputs[i].data_bytes = work->reply_used;
 	}
 	memcpy(work->reply + at, request->outputs, count * sizeof(struct infer_column));

@@ -4,7 +4,7 @@
  *	  infer.model_version and shown by infer.model_versions.
  *
  * {"task": "classifier", "kind": "graph", "format": "…", "notes": "…", "bytes": 1234,
- *  "alone_nsec": 5678, "row_nsec": 123, "row_by_row": true,
+ *  "alone_nsec": 5678, "row_nsec": 123, "row_by_row": true, "facts": {"dimensions": 384},
  *  "inputs": [{"name": "x", "type": "float32", "dims": [30], "batch": true, "missing": true}],
  *  "outputs": [{"name": "label", "type": "int64", "dims": [], "batch": true, "role": "label", "map": true}],
  *  "classes": ["benign", "malignant"], "features": ["age", "bmi"]}
@@ -29,12 +29,27 @@ static const char *const task_names[] = {
 	[INFER_TASK_NETWORK] = "network",
 	[INFER_TASK_REGRESSION] = "regression",
 	[INFER_TASK_CLASSIFIER] = "classifier",
+	[INFER_TASK_EMBEDDING] = "embedding",
+	[INFER_TASK_RERANKER] = "reranker",
+	[INFER_TASK_ENTITIES] = "entities",
 };
 
 static const char *const role_names[] = {
 	[INFER_ROLE_VALUE] = "value",
 	[INFER_ROLE_LABEL] = "label",
 	[INFER_ROLE_SCORES] = "scores",
+	[INFER_ROLE_TEXT] = "text",
+	[INFER_ROLE_PAIR] = "pair",
+	[INFER_ROLE_PROMPT] = "prompt",
+	[INFER_ROLE_OPTIONS] = "options",
+	[INFER_ROLE_EMBEDDING] = "embedding",
+	[INFER_ROLE_SCORE] = "score",
+	[INFER_ROLE_ENTITY_TYPES] = "entity_types",
+	[INFER_ROLE_ENTITY_PLACES] = "entity_places",
+	[INFER_ROLE_ENTITY_SCORES] = "entity_scores",
+	[INFER_ROLE_TOKENS] = "tokens",
+	[INFER_ROLE_TOKEN_COUNT] = "token_count",
+	[INFER_ROLE_CHUNKS] = "chunks",
 };
 
 static const struct
@@ -45,6 +60,7 @@ static const struct
 	{INFER_TENSOR_MISSING, "missing"},
 	{INFER_TENSOR_MAP, "map"},
 	{INFER_TENSOR_BATCH, "batch"},
+	{INFER_TENSOR_HIDDEN, "hidden"},
 };
 
 /* ---- to jsonb ---- */
@@ -139,6 +155,27 @@ push_texts(JsonbParseState **state, const char *key, char **texts, uint32 count)
 	pushJsonbValue(state, WJB_END_ARRAY, NULL);
 }
 
+/* A JSON object as text, from the engine: what is none is an error here. */
+static void
+push_facts(JsonbParseState **state, const char *facts)
+{
+	Jsonb	   *jsonb;
+	JsonbValue	value;
+
+	if (facts[0] == '\0')
+		return;
+	jsonb = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(pg_any_to_server(facts, strlen(facts), PG_UTF8))));
+	if (!JB_ROOT_IS_OBJECT(jsonb))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROTOCOL_VIOLATION),
+				 errmsg("the inference engine says of a model what is not an object")));
+	push_string(state, WJB_KEY, "facts");
+	value.type = jbvBinary;
+	value.val.binary.data = &jsonb->root;
+	value.val.binary.len = VARSIZE(jsonb) - VARHDRSZ;
+	pushJsonbValue(state, WJB_VALUE, &value);
+}
+
 Jsonb *
 infer_signature_to_jsonb(const struct infer_signature *signature)
 {
@@ -150,6 +187,7 @@ infer_signature_to_jsonb(const struct infer_signature *signature)
 	push_pair(&state, "format", signature->format);
 	if (signature->notes[0] != '\0')
 		push_pair(&state, "notes", signature->notes);
+	push_facts(&state, signature->facts);
 	push_string(&state, WJB_KEY, "bytes");
 	push_number(&state, WJB_VALUE, (int64) signature->bytes);
 	push_nsec(&state, "alone_nsec", signature->alone_nsec);
@@ -193,6 +231,21 @@ member_text(JsonbContainer *object, const char *key)
 	if (value.type != jbvString)
 		malformed(key);
 	return pnstrdup(value.val.string.val, value.val.string.len);
+}
+
+/* An object as text in UTF-8, or "". */
+static char *
+member_object(JsonbContainer *object, const char *key)
+{
+	JsonbValue	value;
+	char	   *text;
+
+	if (member(object, key, &value) == NULL)
+		return pstrdup("");
+	if (value.type != jbvBinary || !JsonContainerIsObject(value.val.binary.data))
+		malformed(key);
+	text = JsonbToCString(NULL, value.val.binary.data, value.val.binary.len);
+	return pg_server_to_any(text, strlen(text), PG_UTF8);
 }
 
 static bool
@@ -337,6 +390,7 @@ infer_signature_from_jsonb(Jsonb *jsonb, struct infer_signature *signature)
 	signature->kind = member_text(root, "kind");
 	signature->format = member_text(root, "format");
 	signature->notes = member_text(root, "notes");
+	signature->facts = member_object(root, "facts");
 	signature->bytes = (uint64) number_value(member(root, "bytes", &value), "bytes");
 	signature->alone_nsec = infer_jsonb_nsec(jsonb, "alone_nsec");
 	signature->row_nsec = infer_jsonb_nsec(jsonb, "row_nsec");
@@ -383,6 +437,7 @@ infer_signature_copy(const struct infer_signature *from, struct infer_signature 
 	to->kind = pstrdup(from->kind);
 	to->format = pstrdup(from->format);
 	to->notes = pstrdup(from->notes);
+	to->facts = pstrdup(from->facts);
 	to->inputs = copy_tensors(from->inputs, from->inputs_count);
 	to->outputs = copy_tensors(from->outputs, from->outputs_count);
 	to->classes = infer_copy_texts(from->classes, from->classes_count);
