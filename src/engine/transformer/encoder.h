@@ -91,7 +91,8 @@ struct encoder_layer
 
 	struct encoder_norm mlp_norm;	/* likewise */
 	struct encoder_linear up;		/* [intermediate, hidden]; gated and gate absent: [2 · intermediate, hidden] */
-	struct encoder_linear gate;		/* [intermediate, hidden]: gated, in a matrix of its own */
+	struct encoder_linear gate;		/* [intermediate, hidden]: gated, in a matrix of its own: what is activated;
+									 * up is the other one */
 	struct encoder_linear down;		/* [hidden, intermediate] */
 };
 
@@ -161,10 +162,11 @@ struct encoder
 	bool		rotary_neighbours;	/* pairs are neighbours, else half a rotary_size apart */
 	double		rotary_theta;
 	double		rotary_theta_local;	/* of local layers */
-	double		rotary_scaling;		/* NTK-like: what theta is multiplied by; 1: none */
+	double		rotary_scaling;		/* what every frequency, theta^(−2i / rotary_size), is multiplied by; 1: none */
 	int64_t		local_window;		/* tokens on either side */
 	int64_t		relative_max;		/* 0: no bias by distance; else of −max … max, beyond: the ends */
-	const float *relative_bias;		/* [heads, 2 · relative_max + 1]; the encoder's memory */
+	const float *relative_bias;		/* [heads, 2 · relative_max + 1], by the key's place less the query's;
+									 * added to the scaled score; the encoder's memory */
 	struct encoder_layer *layers;
 	struct encoder_norm final_norm;	/* of pre-norm stacks, or absent */
 
