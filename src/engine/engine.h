@@ -74,6 +74,8 @@ struct request
 	/* for the reply */
 	uint64_t	queue_nsec;
 	uint64_t	compute_nsec;
+	uint64_t	prepare_nsec;
+	uint64_t	tokens;				/* of the rows that were computed */
 	uint32_t	batches;
 	uint32_t	batch_rows;
 	uint32_t	rows_failed;

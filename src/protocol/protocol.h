@@ -442,6 +442,8 @@ struct infer_reply					/* written by the engine before it raises done_seq */
 	uint64_t	queue_nsec;			/* the longest wait of a row */
 	uint64_t	compute_nsec;		/* device time of those batches */
 	uint64_t	profile_offset;		/* of an encoded profile */
+	uint64_t	tokens;				/* of the rows that were computed; 0 where rows have none */
+	uint64_t	prepare_nsec;		/* that the rows' texts took to become tokens, before they waited */
 };
 
 struct infer_region					/* the first page of a region */

@@ -27,6 +27,7 @@
 struct device;
 struct device_queue;
 struct device_text;
+struct model_watch;
 struct packed;
 struct packed_form;
 struct status;
@@ -68,6 +69,8 @@ struct model_request
 									 * already; NULL: 1 each */
 	uint32_t   *costs;				/* of each row: nsec of the device by the kind's own prediction, if the
 									 * row is one of many; NULL: all the same */
+	uint64_t	prepared_bytes;		/* of memory that the three of them hold */
+	struct model_watch *watch;		/* while it is prepared: see model_prepare_row; NULL: nobody asks */
 
 	/* the reply, laid out by model_reply_layout */
 	uint8_t    *reply;				/* start of the reply area, 64-byte aligned */
@@ -84,6 +87,22 @@ struct model_request
 	uint64_t	profile_offset;		/* from reply */
 	uint32_t	profile_bytes;		/* 0: the kind cannot tell */
 };
+
+/*
+ * How long a stretch of prepare may be without a word, and who is to blame if it kills the
+ * process: prepare says each row that it looks at, in their order, before it does.
+ */
+struct model_watch
+{
+	/* false: nobody wants the rows any more, prepare is to fail with INFER_ERROR_CANCELLED. */
+	bool		(*row) (struct model_watch *watch, uint32_t row);
+};
+
+static inline bool
+model_prepare_row(struct model_request *request, uint32_t row)
+{
+	return request->watch == NULL || request->watch->row(request->watch, row);
+}
 
 struct model_slice
 {
@@ -150,7 +169,8 @@ struct model_ops
 	 * tokens, rows get their units and costs, rows that cannot be computed are marked
 	 * (model_row_error), and what needs no device is answered.  Once for a request, when its
 	 * reply has been laid out; without the engine's lock, on any thread, for several
-	 * requests of a model at once.  false and a status: the request as a whole fails.
+	 * requests of a model at once.  Before each row it calls model_prepare_row, and stops if that says so: a row that
+	 * kills the process is found by it.  false and a status: the request as a whole fails.
 	 * Memory that it takes is the request's until release, which is called exactly once
 	 * after prepare, whatever prepare returned.  Both NULL: rows need nothing.
 	 */

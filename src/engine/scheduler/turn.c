@@ -190,6 +190,17 @@ count_failed(const struct batch_slice *slice, const struct request *request)
 	return failed;
 }
 
+static uint64_t
+count_tokens(const struct batch_slice *slice, const struct request *request)
+{
+	const uint32_t *units = request->work.units;
+	uint64_t	tokens = 0;
+
+	for (uint32_t row = slice->first; units != NULL && row < slice->first + slice->count; row++)
+		tokens += units[row];
+	return tokens;
+}
+
 /* Lock held: what the run teaches about model and device. */
 static void
 learn(struct turn *turn, struct entry *entry, enum run_result result)
@@ -228,6 +239,8 @@ end(struct turn *turn, enum run_result result, uint64_t now)
 
 		request->compute_nsec += turn->nsec;
 		request->rows_failed += failed;
+		if (result != RUN_UNWANTED)
+			request->tokens += count_tokens(slice, request);
 		counters_rows_done(request, failed, turn->runner->inline_ && slice->count == request->batch.rows);
 		infer_store_release32(&request->region->map->run_state, INFER_RUN_QUEUED);
 		if (batch_done(&engine->policy, slice->request, slice->count))

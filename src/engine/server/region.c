@@ -187,7 +187,7 @@ init_request(struct region *region, const struct infer_request *head)
 	request->role = head->role;
 	request->model = head->model;
 	request->version = head->version;
-	request->queue_nsec = request->compute_nsec = 0;
+	request->queue_nsec = request->compute_nsec = request->prepare_nsec = request->tokens = 0;
 	request->batches = request->batch_rows = request->rows_failed = 0;
 	request->batch = (struct batch_request) {
 		.rows = head->rows,
@@ -428,6 +428,8 @@ request_finish(struct request *request, uint32_t error, const struct status *sta
 	reply.batch_rows = request->batch_rows;
 	reply.queue_nsec = request->queue_nsec;
 	reply.compute_nsec = request->compute_nsec;
+	reply.prepare_nsec = request->prepare_nsec;
+	reply.tokens = request->tokens;
 	if (error == INFER_OK && request->work.profile_bytes > 0)
 	{
 		reply.profile_offset = request->reply_offset + request->work.profile_offset;
