@@ -86,7 +86,7 @@ product(struct device *device, struct device_queue *queue, int64_t k, int64_t n)
 	static const int64_t rows[] = {1, 2, 4, 8, 14, 32, 128, 512};
 	struct status status = {0};
 	float	   *w = memory((size_t) (k * n) * 4);
-	struct device_weight_desc desc = {DEVICE_F32, k, n, n, 1, w};
+	struct device_weight_desc desc = {.type = DEVICE_F32, .k = k, .n = n, .stride_k = n, .stride_n = 1, .data = w};
 	struct device_weight *weight;
 	struct device_tensor tensors[2] = {
 		{.type = DEVICE_F32, .lead = DEVICE_LEAD_ROWS, .rank = 1, .dims = {k}, .binding = 0},

@@ -54,7 +54,11 @@ device_type_bytes(uint8_t type)
 		case DEVICE_F64:
 		case DEVICE_I64:
 			return 8;
+		case DEVICE_BF16:
+		case DEVICE_F16:
+			return 2;
 		case DEVICE_BOOL:
+		case DEVICE_Q8:
 			return 1;
 		case DEVICE_STRING:
 			return sizeof(struct device_text);

@@ -94,7 +94,21 @@ enum device_type					/* the numbers of protocol.h's infer_type */
 	DEVICE_I32 = 3,
 	DEVICE_I64 = 4,
 	DEVICE_BOOL = 5,				/* one byte, 0 or 1 */
-	DEVICE_STRING = 6				/* struct device_text; host only */
+	DEVICE_STRING = 6,				/* struct device_text; host only */
+
+	/* and those that stay inside the engine */
+	DEVICE_BF16 = 7,				/* the upper half of an F32 */
+	DEVICE_F16 = 8,					/* of weights and constants in files: packed and cast, not computed with */
+	DEVICE_Q8 = 9					/* vectors of one byte numbers, each with its scale: see QUANTISE */
+};
+
+/* What a weight is packed in, and so what its products are computed in. */
+enum device_precision
+{
+	DEVICE_PRECISION_FULL = 0,		/* F64 for a matrix of F64, else F32 */
+	DEVICE_PRECISION_BF16 = 1,
+	DEVICE_PRECISION_INT8 = 2,
+	DEVICE_PRECISIONS
 };
 
 struct device_text					/* a string in a tensor: bytes that outlive the run */
@@ -136,7 +150,9 @@ struct device_tensor
  * GEMM			y[…,N] = act(x[…,K] · W[K,N] + b).  in: x, b (or -1); weight: W, packed.
  *				b is [N] or a scalar.  fn: the activation, a unary function (UNARY_NONE for
  *				none) with its f[].  F32, F64.  One chain of fused multiply-adds along K from
- *				k = 0 starting at +0, then + b, then act.  b has lead NONE.
+ *				k = 0 starting at +0, then + b, then act.  b has lead NONE.  A weight of precision
+ *				BF16 takes x of BF16, one of INT8 x of Q8 (see below); b is F32 then, and y F32 or
+ *				BF16, which is rounded last.
  * MATMUL		y[…,M,N] = a[…,M,K] · b[…,K,N], leading dimensions broadcast, rank ≥ 2 both.
  *				Same chain.  F32, F64, I32, I64.
  * UNARY		y = fn(x; f[0], f[1]).
@@ -147,7 +163,11 @@ struct device_tensor
  * CAST			y = (type of y) x.  ONNX's rules: float to integer truncates, NaN and
  *				what does not fit is this row's error; to BOOL: x ≠ 0; to and from STRING
  *				on the host (not with BOOL).  A text that a cast makes lives in the arena:
- *				until the run's arena is used again.
+ *				until the run's arena is used again.  F32 to BF16 rounds to nearest even; a
+ *				denormal becomes a zero of its sign, a NaN stays one and is quiet.  BF16 and F16 to
+ *				F32 are exact; other casts of these two there are none.
+ * QUANTISE		y = x in whole numbers, a vector of the last axis at a time: Q8 of K + 4 bytes for F32
+ *				of K.  See below.
  * COPY			y[j0,…] = x.flat[i[0] + Σ jd · i[1+d]]: transpose, slice, flip, expand,
  *				reshape.  Any type.
  * CONCAT		along axis i[0]; any number of inputs.
@@ -204,6 +224,23 @@ struct device_tensor
  *				way round (1).  fn: a unary function.
  * POOL			y, lead ROWS: fn (POOL_*) over the tokens of a row.  A row without tokens is zeros.
  *
+ * Products in BF16.  A product of two BF16 numbers is exact in F32; sums are F32, rounded to
+ * nearest even; denormal operands and sums are zeros of their sign.  One of two chains,
+ * which a device's numerics_id tells apart:
+ *	 pairs	sum = x[k+1] · w[k+1] + sum, then sum = x[k] · w[k] + sum, each with one rounding, for
+ *			k = 0, 2, …, from +0 (VDPBF16PS: Intel, Software Developer's Manual, volume 2C)
+ *	 tiles	for each 32 of K two such chains from +0, one of the even k and one of the odd; they are
+ *			added, and that is added to the sum (TDPBF16PS: the same)
+ * K is filled with zeros.
+ *
+ * Products in INT8.  A vector x of K numbers becomes q[k] = x[k] · (127 / a) to the nearest whole
+ * number, halves to even, where a is its greatest magnitude, with the scale a / 127; one of
+ * a < 2^-100 becomes zeros with the scale 0, one with an infinity or a NaN zeros with the scale
+ * NaN.  Its Q8 form is K bytes q[k] + 128 and then the scale, an F32 that need not be aligned:
+ * the axis has K + DEVICE_Q8_SCALE elements.  A column of W is treated the same when it is packed; a number
+ * that is not finite refuses it.  Then y = act((F32) Σ q[k] · w[k] · (scale of x · scale of w) + b): the
+ * sum is exact, so that all devices agree; K ≤ DEVICE_Q8_MAX.
+ *
  * NaNs that arithmetic makes are stored as the one quiet NaN (0x7FC00000), so that bits do
  * not depend on which of two NaN operands an instruction hands on.
  *
@@ -237,6 +274,7 @@ enum device_opcode
 	DEVICE_OP_ROTARY,
 	DEVICE_OP_GATE,
 	DEVICE_OP_POOL,
+	DEVICE_OP_QUANTISE,
 	DEVICE_OPCODES
 };
 
@@ -421,6 +459,10 @@ device_key_f64(uint64_t bits)
 	return bits == magnitude || magnitude == 0 ? magnitude | UINT64_C(0x8000000000000000) : ~bits;
 }
 
+#define DEVICE_Q8_SCALE		4		/* bytes behind a vector of Q8 */
+#define DEVICE_Q8_ZERO		128		/* the byte of 0 */
+#define DEVICE_Q8_MAX		65536	/* K: sums stay below 2^31 */
+
 #define DEVICE_OP_INTS	(DEVICE_RANK_MAX + 4)
 
 struct device_op
@@ -439,7 +481,8 @@ struct device_op
 
 struct device_weight_desc			/* a matrix before packing; W[k][n] at data[k·stride_k + n·stride_n] */
 {
-	uint8_t		type;				/* DEVICE_F32 or DEVICE_F64 */
+	uint8_t		type;				/* of data: DEVICE_F32, DEVICE_F64 (FULL only), DEVICE_F16 or DEVICE_BF16 */
+	uint8_t		precision;			/* enum device_precision: what it becomes */
 	int64_t		k;
 	int64_t		n;
 	int64_t		stride_k;			/* elements */
@@ -486,8 +529,13 @@ struct device_info
 	char		name[64];			/* "cpu", "cuda:0" */
 	char		arch[64];			/* "avx512" */
 	char		description[128];	/* the processor's or card's name */
-	char		numerics_id[64];	/* kind, architecture, kernel family, library version */
-	char		weight_layout[32];	/* the order of a packed weight's elements */
+	char		numerics_id[64];	/* kind, architecture, kernel family, library version: with a model's
+									 * precision, what the bits of its results depend on */
+	char		weight_layout[32];	/* the order of a packed weight's elements, in each precision */
+	char		products[64];		/* the kernels of products in BF16 and INT8 */
+	uint32_t	precisions;			/* 1 << enum device_precision of those it has */
+	uint8_t		precision_default;	/* BF16 where it was measured to be clearly faster than F32, else FULL */
+	double		flops[DEVICE_PRECISIONS];	/* of a product, per second and thread, measured at open */
 	uint64_t	bytes_total;
 	uint64_t	bytes_budget;
 	uint64_t	bytes_used;			/* weights; an arena is checked beside them at enqueue */
@@ -501,7 +549,7 @@ struct device_options
 {
 	int			threads;			/* 0: as many as usable cores */
 	uint64_t	memory;				/* budget in bytes, 0: no bound but the machine's */
-	const char *arch;				/* INFER_CPU: "scalar", "avx2", "avx512", NULL for the best */
+	const char *arch;				/* INFER_CPU: one of cpu/isa.c's names, NULL for the best of all */
 	const char *faults;				/* null device: "delay=MS,crash=N,…" */
 	uint64_t   *beat;				/* raised at every claimed chunk of a batch */
 	uint64_t   *load_beat;			/* and of what is computed at load */
@@ -553,7 +601,7 @@ struct device_ops
 
 	/*
 	 * At load, in place of weight_pack: what weight_data once gave on a device of the same
-	 * numerics_id and weight_layout for a weight of the same type, k and n (desc->data is not
+	 * numerics_id and weight_layout for a weight of the same type, precision, k and n (desc->data is not
 	 * read).  data is aligned to DEVICE_ALIGN, outlives the weight, and counts like packed memory.  Another
 	 * number of bytes than is right: INFER_ERROR_INPUT.
 	 */
@@ -628,6 +676,10 @@ extern struct device *device_open(const char *setting, const struct device_optio
 /* "binary" and "add", "gemm" and "relu": what the user sees of an op; "" where there is nothing. */
 extern const char *device_op_name(const struct device_op *op);
 extern const char *device_function_name(const struct device_op *op);
+
+/* "float32", "bfloat16"; "f32", "bf16", "int8". */
+extern const char *device_type_name(uint8_t type);
+extern const char *device_precision_name(uint8_t precision);
 
 extern size_t device_type_bytes(uint8_t type);	/* of one element in a tensor */
 extern int64_t device_item_elements(const struct device_tensor *tensor);

@@ -244,7 +244,7 @@ test_budget(void)
 {
 	static float w[64 * 64];
 	struct device_options options = {.threads = 1, .memory = 30000};
-	struct device_weight_desc desc = {DEVICE_F32, 64, 64, 64, 1, w};
+	struct device_weight_desc desc = {.type = DEVICE_F32, .k = 64, .n = 64, .stride_k = 64, .stride_n = 1, .data = w};
 	struct device *small;
 	struct device_weight *first;
 	struct device_weight *second;

@@ -180,7 +180,9 @@ test_products(uint8_t type)
 
 				for (int64_t i = 0; i < k * n; i++)
 					element_set(type, w, (size_t) i, value(VALUES_UNIT, type, 0));
-				c.weight = (struct device_weight_desc) {type, k, n, transposed ? 1 : n, transposed ? k : 1, w};
+				c.weight = (struct device_weight_desc) {
+					.type = type, .k = k, .n = n, .stride_k = transposed ? 1 : n, .stride_n = transposed ? k : 1, .data = w
+				};
 				c.tensors[c.inputs_count++] = tensor(type, DEVICE_LEAD_ROWS, gemms[g].x);
 				if (gemms[g].b != NULL)
 					c.tensors[c.inputs_count++] = tensor(type, DEVICE_LEAD_NONE, gemms[g].b);

@@ -39,7 +39,7 @@ static struct device_weight *
 pack(struct device *device, int64_t k, int64_t n, struct status *status)
 {
 	float	   *w = case_alloc((size_t) (k * n) * 4);
-	struct device_weight_desc desc = {DEVICE_F32, k, n, n, 1, w};
+	struct device_weight_desc desc = {.type = DEVICE_F32, .k = k, .n = n, .stride_k = n, .stride_n = 1, .data = w};
 	struct device_weight *weight;
 
 	for (int64_t i = 0; i < k * n; i++)

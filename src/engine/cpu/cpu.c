@@ -169,6 +169,9 @@ cpu_open(const struct device_options *options, struct status *status)
 	}
 	device->base.ops = &cpu_device_ops;
 	device->kernels = kernels;
+	device->narrow[DEVICE_PRECISION_BF16] = &cpu_bf16_scalar;
+	device->narrow[DEVICE_PRECISION_INT8] = &cpu_int8_scalar;
+	device->casts = &cpu_casts_scalar;
 	device->budget = options->memory;
 	device->beats[DEVICE_BATCHES] = options->beat;
 	device->beats[DEVICE_CONSTANTS] = options->load_beat;
@@ -176,6 +179,8 @@ cpu_open(const struct device_options *options, struct status *status)
 	snprintf(device->numerics_id, sizeof(device->numerics_id), "cpu-%s-%s-glibc-%s%s", kernels->arch,
 			 CPU_KERNEL_FAMILY, gnu_get_libc_version(), libm_variant());
 	device->nsec_flop = measure_flop(kernels);
+	device->nsec_narrow[DEVICE_PRECISION_BF16] = device->nsec_flop * 8;
+	device->nsec_narrow[DEVICE_PRECISION_INT8] = device->nsec_flop * 4;
 	device->nsec_byte = NSEC_BYTE;
 	return &device->base;
 }
@@ -184,6 +189,8 @@ static void
 cpu_info(struct device *base, struct device_info *info)
 {
 	struct cpu_device *device = (struct cpu_device *) base;
+	const struct cpu_narrow_kernels *bf16 = device->narrow[DEVICE_PRECISION_BF16];
+	const struct cpu_narrow_kernels *int8 = device->narrow[DEVICE_PRECISION_INT8];
 
 	memset(info, 0, sizeof(*info));
 	snprintf(info->kind, sizeof(info->kind), "cpu");
@@ -191,8 +198,15 @@ cpu_info(struct device *base, struct device_info *info)
 	snprintf(info->arch, sizeof(info->arch), "%s", device->kernels->arch);
 	snprintf(info->description, sizeof(info->description), "%s", device->description);
 	snprintf(info->numerics_id, sizeof(info->numerics_id), "%s", device->numerics_id);
-	snprintf(info->weight_layout, sizeof(info->weight_layout), "panels-%d-%d",
-			 (int) device->kernels->f32.panel, (int) device->kernels->f64.panel);
+	snprintf(info->weight_layout, sizeof(info->weight_layout), "panels-%d-%d-%d.%d-%d.%d",
+			 (int) device->kernels->f32.panel, (int) device->kernels->f64.panel,
+			 (int) bf16->panel, (int) bf16->fill, (int) int8->panel, (int) int8->fill);
+	snprintf(info->products, sizeof(info->products), "bf16 %s, int8 %s", bf16->name, int8->name);
+	info->precisions = (1u << DEVICE_PRECISIONS) - 1;
+	info->precision_default = device->precision_default;
+	info->flops[DEVICE_PRECISION_FULL] = 1e9 / device->nsec_flop;
+	for (int p = DEVICE_PRECISION_BF16; p < DEVICE_PRECISIONS; p++)
+		info->flops[p] = 1e9 / device->nsec_narrow[p];
 	info->bytes_total = (uint64_t) sysconf(_SC_PHYS_PAGES) * (uint64_t) sysconf(_SC_PAGESIZE);
 	info->bytes_budget = device->budget;
 	info->bytes_used = __atomic_load_n(&device->used, __ATOMIC_RELAXED);

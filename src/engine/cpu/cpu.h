@@ -28,6 +28,7 @@
 #include "../device.h"
 #include "../status.h"
 #include "kernels/kernels.h"
+#include "kernels/narrow.h"
 
 struct pool;
 
@@ -35,23 +36,32 @@ struct cpu_device
 {
 	struct device base;				/* first: see struct device */
 	const struct cpu_kernels *kernels;
+	const struct cpu_narrow_kernels *narrow[DEVICE_PRECISIONS];	/* [FULL]: NULL */
+	const struct cpu_narrow_casts *casts;
 	struct pool *pool;
 	uint64_t   *beats[2];			/* by enum device_use; or NULL */
 	char		numerics_id[64];
 	char		description[128];
 	uint64_t	budget;				/* bytes, 0: none */
 	uint64_t	used;				/* bytes of weights; atomic */
-	double		nsec_flop;			/* measured at open: of a product, f32, one thread */
+	double		nsec_flop;			/* measured at open: of a product, f32, one thread; */
+	double		nsec_narrow[DEVICE_PRECISIONS];	/* and of one in fewer bits */
+	uint8_t		precision_default;
 	double		nsec_byte;			/* of reading a weight */
 };
 
 struct device_weight				/* see weight.c for the order of its elements */
 {
-	uint8_t		type;
+	uint8_t		type;				/* of its products' x */
+	uint8_t		precision;
 	int64_t		k;
 	int64_t		n;
+	int64_t		panel;				/* columns */
 	int64_t		panels;
+	uint64_t	panel_bytes;
 	const void *data;				/* DEVICE_ALIGN-aligned */
+	const float *scales;			/* INT8: panels · panel of each, behind data */
+	const int32_t *offsets;
 	void	   *owned;				/* data, unless it is somebody else's */
 	uint64_t	bytes;				/* what was taken from the budget */
 };
@@ -126,6 +136,7 @@ struct cpu_plan
 
 	cpu_run_fn	run;
 	const struct cpu_float_kernels *kernels;	/* of type, where it is a floating type */
+	const struct cpu_narrow_kernels *narrow;	/* of a product in fewer bits */
 	int64_t		units_item;			/* not for products */
 	double		nsec_item;			/* predicted on one thread */
 	double		nsec_run;			/* predicted, whatever the number of items */

@@ -46,7 +46,7 @@ source_make(struct graph *graph, const struct graph_op *op, struct device_weight
 {
 	const struct graph_value *root = graph_value(graph, graph_root(graph, op->matrix));
 	uint64_t	recipe[9] = {
-		desc->type, (uint64_t) desc->k, (uint64_t) desc->n, (uint64_t) desc->stride_k, (uint64_t) desc->stride_n
+		desc->type | (uint64_t) desc->precision << 8, (uint64_t) desc->k, (uint64_t) desc->n, (uint64_t) desc->stride_k, (uint64_t) desc->stride_n
 	};
 
 	memset(source, 0, sizeof(*source));

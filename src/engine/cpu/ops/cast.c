@@ -16,6 +16,8 @@
 bool
 cpu_cast_supports(uint8_t from, uint8_t to)
 {
+	if (from >= DEVICE_BF16 || to >= DEVICE_BF16)
+		return (from == DEVICE_F32 && to == DEVICE_BF16) || (to == DEVICE_F32 && from != DEVICE_Q8);
 	if (from == DEVICE_STRING && to == DEVICE_BOOL)
 		return false;				/* ONNX does not say what "yes" is */
 	if (from == DEVICE_BOOL && to == DEVICE_STRING)
@@ -319,6 +321,19 @@ cast_from_text(const struct cpu_plan *plan, const struct cpu_run *run, const voi
 	}
 }
 
+/* Between float32 and numbers of two bytes. */
+static void
+cast_halves(const struct cpu_plan *plan, const struct cpu_narrow_casts *casts, const void *x, void *y,
+			uint64_t first, uint64_t last)
+{
+	if (plan->output.type == DEVICE_BF16)
+		casts->bf16_of_f32((const float *) x + first, (uint16_t *) y + first, (int64_t) (last - first));
+	else if (plan->type == DEVICE_BF16)
+		casts->f32_of_bf16((const uint16_t *) x + first, (float *) y + first, (int64_t) (last - first));
+	else
+		casts->f32_of_f16((const uint16_t *) x + first, (float *) y + first, (int64_t) (last - first));
+}
+
 void
 cpu_run_cast(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t first,
 			 uint64_t last, int thread)
@@ -326,7 +341,9 @@ cpu_run_cast(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t fi
 	const void *x = cpu_address(run, &plan->inputs[0]);
 	void	   *y = cpu_address(run, &plan->output);
 
-	if (plan->type == DEVICE_STRING && plan->output.type == DEVICE_STRING)
+	if (plan->type >= DEVICE_BF16 || plan->output.type >= DEVICE_BF16)
+		cast_halves(plan, run->device->casts, x, y, first, last);
+	else if (plan->type == DEVICE_STRING && plan->output.type == DEVICE_STRING)
 		memcpy((struct device_text *) y + first, (const struct device_text *) x + first,
 			   (last - first) * sizeof(struct device_text));
 	else if (plan->type == DEVICE_STRING)

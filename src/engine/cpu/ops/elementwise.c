@@ -297,6 +297,9 @@ cpu_run_where(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t f
 			case 1:
 				WHERE_RUN(uint8_t);
 				break;
+			case 2:
+				WHERE_RUN(uint16_t);
+				break;
 			case 4:
 				WHERE_RUN(uint32_t);
 				break;

@@ -34,9 +34,11 @@ uint64_t
 cpu_gemm_units(const struct cpu_plan *plan, uint64_t items)
 {
 	uint64_t	rows = items * (uint64_t) plan->m;
+	uint64_t	block;
 
-	uint64_t	block = (uint64_t) block_rows(plan);
-
+	if (plan->narrow != NULL)
+		return cpu_narrow_units(plan, items);
+	block = (uint64_t) block_rows(plan);
 	return (rows + block - 1) / block * panel_blocks(plan->weight->panels);
 }
 

@@ -32,6 +32,9 @@ copy_run(size_t bytes, const void *x, int64_t offset, int64_t step, void *y, uin
 		case 1:
 			COPY_RUN(uint8_t);
 			break;
+		case 2:
+			COPY_RUN(uint16_t);
+			break;
 		case 4:
 			COPY_RUN(uint32_t);
 			break;

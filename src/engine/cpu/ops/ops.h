@@ -74,4 +74,10 @@ extern uint64_t cpu_gemm_units(const struct cpu_plan *plan, uint64_t items);
 extern void cpu_run_gemm(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
 extern void cpu_run_matmul(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
 
+/* narrow.c */
+extern uint64_t cpu_narrow_units(const struct cpu_plan *plan, uint64_t items);
+extern uint64_t cpu_narrow_scratch(const struct cpu_plan *plan);
+extern void cpu_run_narrow(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+extern void cpu_run_quantise(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+
 #endif							/* ENGINE_CPU_OPS_H */

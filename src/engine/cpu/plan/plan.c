@@ -15,7 +15,7 @@ plan_refuse(const struct plan_making *making, const char *why)
 	return status_set(making->status, INFER_ERROR_UNSUPPORTED,
 					  "the cpu device cannot compute primitive %u, \"%s %s\", of type %s: %s",
 					  making->op->op, device_op_name(making->op), device_function_name(making->op),
-					  infer_type_name(making->plan->type), why);
+					  device_type_name(making->plan->type), why);
 }
 
 static bool
@@ -73,6 +73,25 @@ plan_elements(const struct device_tensor *t, int first, int last)
 	return elements;
 }
 
+/* Numbers of one and two bytes are multiplied, cast and moved; other primitives do not know them. */
+static bool
+moves_bytes(uint16_t op)
+{
+	return op == DEVICE_OP_COPY || op == DEVICE_OP_CONCAT || op == DEVICE_OP_GATHER || op == DEVICE_OP_WHERE;
+}
+
+static bool
+knows_type(uint16_t op, uint8_t type)
+{
+	if (type == DEVICE_BF16)
+		return op == DEVICE_OP_GEMM || op == DEVICE_OP_CAST || moves_bytes(op);
+	if (type == DEVICE_F16)
+		return op == DEVICE_OP_CAST || moves_bytes(op);
+	if (type == DEVICE_Q8)
+		return op == DEVICE_OP_GEMM || op == DEVICE_OP_QUANTISE || op == DEVICE_OP_CONCAT || op == DEVICE_OP_GATHER;
+	return true;
+}
+
 static bool
 make_primitive(struct plan_making *making)
 {
@@ -120,6 +139,8 @@ make_primitive(struct plan_making *making)
 			return plan_make_couple(making);
 		case DEVICE_OP_TREES:
 			return plan_make_trees(making);
+		case DEVICE_OP_QUANTISE:
+			return plan_make_quantise(making);
 	}
 	return plan_refuse(making, "no such primitive");
 }
@@ -145,6 +166,8 @@ cpu_plan_make(struct cpu_plan *plan, const struct cpu_device *device, const stru
 	plan->output = place_of(making.y);
 	if (!tensor_sound(making.y) || making.y->constant != NULL)
 		return plan_refuse(&making, "the output is not a sound tensor");
+	if (!knows_type(op->op, making.y->type))
+		return plan_refuse(&making, "not for the output's type");
 	for (uint32_t i = 0; i < op->inputs_count; i++)
 	{
 		const struct device_tensor *t = plan_input(&making, i);
@@ -153,6 +176,8 @@ cpu_plan_make(struct cpu_plan *plan, const struct cpu_device *device, const stru
 			memset(&places[i], 0, sizeof(places[i]));
 		else if (!tensor_sound(t))
 			return plan_refuse(&making, "an input is not a sound tensor");
+		else if (!knows_type(op->op, t->type))
+			return plan_refuse(&making, "not for an input's type");
 		else
 			places[i] = place_of(t);
 	}

@@ -61,6 +61,7 @@ plan_same_lead(const struct plan_making *making, const struct device_tensor *t)
 /* product.c */
 extern bool plan_make_gemm(struct plan_making *making);
 extern bool plan_make_matmul(struct plan_making *making);
+extern bool plan_make_quantise(struct plan_making *making);
 
 /* elementwise.c */
 extern bool plan_make_unary(struct plan_making *making);
