@@ -5,6 +5,7 @@
 #ifndef TEST_TEXT_FIXTURE_H
 #define TEST_TEXT_FIXTURE_H
 
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/model/model.h"
@@ -48,6 +49,29 @@ fixture_open(const void *json, size_t size, struct status *status)
 	struct model_files files = {.count = 1, .files = &file};
 
 	return tokenizer_open(&files, status);
+}
+
+#define FIXTURE_KINDS	3
+
+/* One tokenizer of each kind: WordPiece, bytes, Unigram; each with special tokens of its own or none. */
+static inline bool __attribute__((unused))
+fixture_open_kinds(struct tokenizer *kinds[FIXTURE_KINDS])
+{
+	char		json[4096], added[1024], split[256];
+	struct status status = {0};
+
+	snprintf(added, sizeof(added), FIXTURE_ADDED, "true");
+	snprintf(json, sizeof(json), FIXTURE_FORMAT, added, FIXTURE_NORMALIZER, FIXTURE_SPLIT, FIXTURE_PROCESSOR, "[UNK]",
+			 FIXTURE_VOCABULARY);
+	kinds[0] = fixture_open(json, strlen(json), &status);
+	snprintf(json, sizeof(json), FIXTURE_BPE, "{\"type\":\"NFC\"}", FIXTURE_PREFIXED, FIXTURE_BYTES, "\"unk_token\":\"?\",");
+	kinds[1] = fixture_open(json, strlen(json), &status);
+	snprintf(split, sizeof(split), FIXTURE_METASPACE, "first");
+	snprintf(json, sizeof(json), FIXTURE_UNIGRAM, "{\"type\":\"NFKC\"}", split, "true", ",[\"<0x7A>\",-9],[\"\xcc\x81\",-3]");
+	kinds[2] = fixture_open(json, strlen(json), &status);
+	if (status.error != 0)
+		printf("# %s\n", status.message);
+	return status.error == 0;
 }
 
 #endif							/* TEST_TEXT_FIXTURE_H */

@@ -16,26 +16,14 @@
 
 #define SPACE	4096
 
-static struct tokenizer *wordpiece, *bytes, *unigram;
+static struct tokenizer *kinds[FIXTURE_KINDS];
 static struct tokenizer_arena *arena;
 
 int
 LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	char		json[4096], added[1024], split[256];
-	struct status status = {0};
-
-	snprintf(added, sizeof(added), FIXTURE_ADDED, "true");
-	snprintf(json, sizeof(json), FIXTURE_FORMAT, added, FIXTURE_NORMALIZER, FIXTURE_SPLIT, FIXTURE_PROCESSOR, "[UNK]",
-			 FIXTURE_VOCABULARY);
-	wordpiece = fixture_open(json, strlen(json), &status);
-	snprintf(json, sizeof(json), FIXTURE_BPE, "{\"type\":\"NFC\"}", FIXTURE_PREFIXED, FIXTURE_BYTES, "\"unk_token\":\"?\",");
-	bytes = fixture_open(json, strlen(json), &status);
-	snprintf(split, sizeof(split), FIXTURE_METASPACE, "first");
-	snprintf(json, sizeof(json), FIXTURE_UNIGRAM, "{\"type\":\"Nmt\"}", split, "true", ",[\"<0x7A>\",-9]");
-	unigram = fixture_open(json, strlen(json), &status);
 	arena = tokenizer_arena_create();
-	if (wordpiece == NULL || bytes == NULL || unigram == NULL)
+	if (!fixture_open_kinds(kinds) || arena == NULL)
 		abort();
 	return 0;
 }
@@ -91,7 +79,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct model_file json = {"tokenizer.json", data, size};
 
 	if (size > 0 && (data[0] == 't' || data[0] == 'b' || data[0] == 'u'))
-		check_text(data[0] == 't' ? wordpiece : data[0] == 'b' ? bytes : unigram, data + 1, size - 1);
+		check_text(kinds[data[0] == 't' ? 0 : data[0] == 'b' ? 1 : 2], data + 1, size - 1);
 	else if (size > 0 && (data[0] == 'v' || data[0] == 'c'))
 	{
 		struct model_file *file = &files[data[0] == 'v'];

@@ -319,6 +319,18 @@ struct text_run
 	uint32_t	enough;				/* no more tokens than these are wanted */
 };
 
+/* ---- tokenizer.c ---- */
+
+/* Whether it is UTF-8, and not too long. */
+extern bool check_text(const char *text, uint64_t bytes, struct status *status);
+
+/*
+ * The tokens of a checked text into those of the arena, without template and untrimmed, until
+ * there are enough.  The arena has the call's status.
+ */
+extern bool tokenize_text(const struct tokenizer *tokenizer, struct tokenizer_arena *arena, uint32_t which,
+						  const uint8_t *text, size_t size, uint32_t enough);
+
 /* ---- arena.c ---- */
 
 /* Room for more; false: the call's status is set. */

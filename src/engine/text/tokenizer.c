@@ -221,7 +221,17 @@ encode_text(struct text_run *run)
 
 /* ---- rows ---- */
 
-static bool
+bool
+tokenize_text(const struct tokenizer *tokenizer, struct tokenizer_arena *arena, uint32_t which, const uint8_t *text,
+			  size_t size, uint32_t enough)
+{
+	struct text_run run = {.tokenizer = tokenizer, .arena = arena, .buffer = &arena->buffer, .tokens = &arena->tokens[which],
+		.text = text, .size = size, .enough = enough};
+
+	return encode_text(&run);
+}
+
+bool
 check_text(const char *text, uint64_t bytes, struct status *status)
 {
 	size_t		bad;
@@ -318,8 +328,7 @@ tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer_arena *aren
 {
 	const struct template *template = input->pair != NULL ? &tokenizer->pair : &tokenizer->single;
 	uint32_t	added = input->bare ? 0 : template->added;
-	uint32_t	lengths[2] = {0}, first[2] = {0}, room = UINT32_MAX;
-	struct text_run run = {.tokenizer = tokenizer, .arena = arena, .buffer = &arena->buffer, .enough = UINT32_MAX};
+	uint32_t	lengths[2] = {0}, first[2] = {0}, room = UINT32_MAX, enough = UINT32_MAX;
 
 	output->count = 0;
 	output->cut = false;
@@ -331,18 +340,17 @@ tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer_arena *aren
 							  input->tokens_max, added);
 		room = input->tokens_max - added;
 		if (!input->cut_start && input->pair == NULL)
-			run.enough = room + 1;	/* of a pair, both lengths are to be known */
+			enough = room + 1;	/* of a pair, both lengths are to be known */
 	}
 	for (uint32_t which = 0; which < (input->pair != NULL ? 2 : 1); which++)
 	{
 		const char *text = which == 0 ? input->text : input->pair;
+		uint64_t	bytes = which == 0 ? input->text_bytes : input->pair_bytes;
 
-		run.size = which == 0 ? input->text_bytes : input->pair_bytes;
-		run.text = (const uint8_t *) text;
-		run.tokens = &arena->tokens[which];
-		if (!check_text(text, run.size, status) || !encode_text(&run))
+		if (!check_text(text, bytes, status) ||
+			!tokenize_text(tokenizer, arena, which, (const uint8_t *) text, bytes, enough))
 			return false;
-		lengths[which] = run.tokens->count;
+		lengths[which] = arena->tokens[which].count;
 	}
 	if ((uint64_t) lengths[0] + lengths[1] > room)
 	{

@@ -1,9 +1,6 @@
 /*
  * cluster.c
  *	  Grapheme clusters: Unicode Standard Annex #29, section 3.1.1, rules GB3 to GB13.
- *
- * Regional indicators are left alone (GB12, GB13): the only use of clusters is to look those of
- * fewer than 6 bytes up, and a pair of them has 8.
  */
 #include "unicode.h"
 
@@ -27,6 +24,7 @@ struct cluster						/* what matters of the characters so far */
 	bool		pictograph_joined;	/* and ZWJ last */
 	bool		consonant;			/* one, and nothing but what may be between since */
 	bool		linked;				/* with a linker among it */
+	bool		indicator;			/* the last is a regional one, without another before it */
 };
 
 static enum hangul
@@ -54,6 +52,12 @@ hangul_joins(uint32_t first, uint32_t second)
 }
 
 static bool
+is_indicator(uint32_t point)
+{
+	return point >= 0x1F1E6 && point <= 0x1F1FF;
+}
+
+static bool
 is_extend(uint8_t kind)
 {
 	return kind == CLUSTER_EXTEND || kind == CLUSTER_JOINING || kind == CLUSTER_LINKER;
@@ -73,6 +77,8 @@ joins(const struct cluster *cluster, uint32_t point, uint8_t kind)
 		return true;
 	if (kind == CLUSTER_PICTOGRAPH && cluster->pictograph_joined)
 		return true;
+	if (cluster->indicator && is_indicator(point))
+		return true;
 	return hangul_joins(cluster->point, point);
 }
 
@@ -84,6 +90,7 @@ advance(struct cluster *cluster, uint32_t point, uint8_t kind)
 	cluster->linked = cluster->consonant && (kind == CLUSTER_LINKER || (cluster->linked && kind == CLUSTER_JOINING));
 	cluster->consonant = kind == CLUSTER_CONSONANT ||
 		(cluster->consonant && (kind == CLUSTER_LINKER || kind == CLUSTER_JOINING));
+	cluster->indicator = is_indicator(point) && !cluster->indicator;
 	cluster->point = point;
 	cluster->kind = kind;
 }

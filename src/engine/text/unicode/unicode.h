@@ -37,7 +37,8 @@ extern uint8_t unicode_class(uint32_t point);
 
 /*
  * How a character joins its neighbours to a grapheme cluster (UAX 29): Grapheme_Cluster_Break
- * and Indic_Conjunct_Break in one.  Hangul and regional indicators are OTHER.
+ * and Indic_Conjunct_Break in one.  Hangul and regional indicators are OTHER; cluster.c
+ * knows them.
  */
 #define CLUSTER_OTHER		0
 #define CLUSTER_CONTROL		1		/* CR and LF included */
