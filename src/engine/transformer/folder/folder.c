@@ -1,0 +1,96 @@
+/*
+ * folder.c
+ *	  See folder.h, and reader.h for the order in which a folder is read.
+ */
+#include "reader.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *
+folder_text(struct folder *f, const char *format,...)
+{
+	char		text[FOLDER_TEXT_MAX + 1];
+	va_list		args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	return graph_pool_text(f->memory, text, strlen(text));
+}
+
+bool
+encoder_recognises(const struct model_files *files)
+{
+	static const char *const weights[] = {
+		"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5",
+		"flax_model.msgpack", NULL
+	};
+
+	if (model_files_find(files, "config.json") == NULL)
+		return false;
+	for (int i = 0; weights[i] != NULL; i++)
+		if (model_files_find(files, weights[i]) != NULL)
+			return true;
+	return false;
+}
+
+static const char *
+storage_name(const struct encoder *e)
+{
+	static const char *const names[] = {"", "float32", "float16", "bfloat16"};
+
+	return names[e->words.storage];
+}
+
+static bool
+read_folder(struct folder *f, const char *options)
+{
+	struct encoder *e = f->encoder;
+
+	if (!folder_options_read(f, options) || !folder_config_read(f) || !folder_sentence_files(f) ||
+		!weights_read(f->files, "", f->memory, &f->weights, f->status) || !folder_stack_read(f) || !folder_head_read(f) ||
+		!folder_stack_complete(f) || !folder_length_read(f))
+		return false;
+	e->architecture = f->family->model_type;
+	e->precision = f->options.precision;
+	e->format = folder_text(f, "safetensors (%s, %s)", e->architecture, storage_name(e));
+	return e->format != NULL;
+}
+
+struct encoder *
+encoder_read(const struct model_files *files, const char *options, struct status *status)
+{
+	struct graph_memory *memory = calloc(1, sizeof(*memory));
+	struct folder f = {.files = files, .status = status, .memory = memory};
+
+	if (memory == NULL)
+	{
+		status_set(status, INFER_ERROR_MEMORY, "out of memory for a text model");
+		return NULL;
+	}
+	graph_memory_init(memory, FOLDER_MEMORY, status);
+	f.encoder = graph_pool(memory, 1, sizeof(*f.encoder));
+	if (f.encoder != NULL && read_folder(&f, options))
+	{
+		f.encoder->memory = memory;
+		memory->status = NULL;
+		return f.encoder;
+	}
+	graph_memory_free(memory);
+	free(memory);
+	return NULL;
+}
+
+void
+encoder_free(struct encoder *encoder)
+{
+	struct graph_memory *memory = encoder == NULL ? NULL : encoder->memory;
+
+	if (memory == NULL)
+		return;
+	graph_memory_free(memory);
+	free(memory);
+}
