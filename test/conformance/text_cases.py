@@ -22,6 +22,7 @@ import zipfile
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 NO_PAIR = 0xFFFFFFFF
+NO_WORD = 0xFFFF
 TRANSLATIONS = 8000
 RANDOM = 6000
 GROUP = 64              # code points in a text; a space between two of them is a border
@@ -149,8 +150,8 @@ class Case:
         self.out.write(struct.pack('<6I', len(first), second_size, bare, cut_start, tokens_max, len(row.ids)) + first)
         self.out.write(b'' if second is None else second.encode())
         count = len(row.ids)
-        self.out.write(struct.pack('<%di%dB%dH%dH' % (count, count, count, count), *row.ids, *row.type_ids,
-                                   *(start for start, _ in row.offsets), *(end for _, end in row.offsets)))
+        self.out.write(struct.pack('<%di%dB%dH' % (count, count, 3 * count), *row.ids, *row.type_ids, *(start for start, _ in row.offsets),
+                                   *(end for _, end in row.offsets), *(NO_WORD if word is None else word for word in row.word_ids)))
 
     def add_cut(self, texts):
         """Texts and pairs, with and without special tokens, cut at many lengths from both ends."""

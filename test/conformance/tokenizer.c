@@ -16,11 +16,12 @@
 #include "tap.h"
 
 #define NO_PAIR		UINT32_MAX
+#define NO_WORD		UINT16_MAX
 #define SPACE		(1u << 16)
 #define SHOWN		5				/* differences of a case */
 #define SHOWN_NUMBERS	32
 
-/* Of cases.bin; text, pair, ids (32 bits), type ids (8), starts and ends (16) follow. */
+/* Of cases.bin; text, pair, ids (32 bits), type ids (8), starts, ends and words (16) follow. */
 struct record
 {
 	uint32_t	text_bytes;
@@ -36,11 +37,13 @@ struct tally
 	uint64_t	texts;
 	uint64_t	tokens;
 	uint64_t	ids;				/* texts with other ids or type ids */
-	uint64_t	places;				/* and with other places */
+	uint64_t	places;				/* with other places */
+	uint64_t	words;				/* and with other words */
 };
 
 static int32_t ids[SPACE], type_ids[SPACE];
 static struct token_place places[SPACE];
+static int32_t words[SPACE];
 
 static void
 show(const char *name, const char *what, const struct record *record, const char *text, const int32_t *wanted,
@@ -60,6 +63,7 @@ struct wanted						/* as wide as the tokenizer's own output */
 	int32_t		ids[SPACE];
 	int32_t		type_ids[SPACE];
 	struct token_place places[SPACE];
+	int32_t		words[SPACE];
 };
 
 static const uint8_t *
@@ -71,13 +75,15 @@ read_wanted(struct wanted *wanted, uint32_t count, const uint8_t *at)
 	at += count * sizeof(*wanted->ids);
 	for (uint32_t i = 0; i < count; i++)
 		wanted->type_ids[i] = *at++;
-	for (uint32_t i = 0; i < 2 * count; i++, at += sizeof(place))
+	for (uint32_t i = 0; i < 3 * count; i++, at += sizeof(place))
 	{
 		memcpy(&place, at, sizeof(place));
 		if (i < count)
 			wanted->places[i].start = place;
-		else
+		else if (i < 2 * count)
 			wanted->places[i - count].end = place;
+		else
+			wanted->words[i - 2 * count] = place == NO_WORD ? -1 : place;
 	}
 	return at;
 }
@@ -87,12 +93,12 @@ static const uint8_t *
 check_record(const char *name, const struct tokenizer *tokenizer, struct tokenizer_arena *arena, const uint8_t *at,
 			 struct tally *tally)
 {
-	struct tokenizer_output output = {.space = SPACE, .ids = ids, .type_ids = type_ids, .places = places};
+	struct tokenizer_output output = {.space = SPACE, .ids = ids, .type_ids = type_ids, .places = places, .words = words};
 	struct tokenizer_input input = {0};
 	struct status status = {0};
 	struct record record;
 	static struct wanted wanted;
-	bool		same, same_places;
+	bool		same, same_places, same_words;
 
 	memcpy(&record, at, sizeof(record));
 	at += sizeof(record);
@@ -114,12 +120,15 @@ check_record(const char *name, const struct tokenizer *tokenizer, struct tokeniz
 		memcmp(ids, wanted.ids, record.count * sizeof(*ids)) == 0 &&
 		memcmp(type_ids, wanted.type_ids, record.count * sizeof(*ids)) == 0;
 	same_places = same && memcmp(places, wanted.places, record.count * sizeof(*places)) == 0;
+	same_words = same && memcmp(words, wanted.words, record.count * sizeof(*words)) == 0;
 	if (status.error != 0)
 		printf("# %s: %s\n", name, status.message);
 	if (!same && tally->ids++ < SHOWN)
 		show(name, "ids", &record, input.text, wanted.ids, ids, 1, &output);
 	else if (same && !same_places && tally->places++ < SHOWN)
 		show(name, "places", &record, input.text, &wanted.places->start, &places->start, 2, &output);
+	else if (same && !same_words && tally->words++ < SHOWN)
+		show(name, "words", &record, input.text, wanted.words, words, 1, &output);
 	tally->texts++;
 	tally->tokens += record.count;
 	return at;
@@ -152,6 +161,7 @@ check_case(const char *folder, const char *name)
 		tap_ok(tally.texts > 0 && tally.ids == 0, "%s: %llu of %llu texts (%llu tokens) have other ids", name,
 			   (unsigned long long) tally.ids, (unsigned long long) tally.texts, (unsigned long long) tally.tokens);
 		tap_ok(tally.places == 0, "%s: %llu texts have other places", name, (unsigned long long) tally.places);
+		tap_ok(tally.words == 0, "%s: %llu texts have other words", name, (unsigned long long) tally.words);
 	}
 	tokenizer_close(tokenizer);
 	tokenizer_arena_free(arena);

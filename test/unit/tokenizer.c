@@ -20,7 +20,8 @@ static struct tokenizer_arena *arena;
 static int32_t ids[SPACE], type_ids[SPACE];
 static uint8_t sources[SPACE];
 static struct token_place places[SPACE];
-static struct tokenizer_output output = {SPACE, ids, type_ids, sources, places};
+static int32_t words[SPACE];
+static struct tokenizer_output output = {SPACE, ids, type_ids, sources, places, words};
 
 static struct tokenizer *
 open_with(const char *added, const char *normalizer, const char *split, const char *processor, const char *unknown,
@@ -92,7 +93,7 @@ static void
 test_words(void)
 {
 	tap_ok(encode((struct tokenizer_input) {.text = "Abc aab!"}) && is(ids, "1 7 3 4 6 9 2"), "the longest tokens, one after the other");
-	tap_ok(places_are("0 0 0 3 4 5 5 6 6 7 7 8 0 0"), "and where they are");
+	tap_ok(is(words, "-1 0 1 1 1 2 -1") && places_are("0 0 0 3 4 5 5 6 6 7 7 8 0 0"), "of which words, and where they are");
 	tap_ok(encode((struct tokenizer_input) {.text = ""}) && is(ids, "1 2") && bare("", "") && bare(" \t\n", ""), "a text of nothing");
 	tap_ok(bare("abx ab", "0 5"), "a word that is in no tokens is the unknown one");
 	tap_ok(bare("aaaaaaaaaaaaaaaaaaaa", "3 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4") && bare("aaaaaaaaaaaaaaaaaaaaa a", "0 3"),

@@ -214,7 +214,7 @@ split_bytes(struct text_run *run, uint32_t step, uint32_t start, uint32_t end)
 }
 
 static bool
-model_word(struct text_run *run, uint32_t start, uint32_t end)
+model_tokens(struct text_run *run, uint32_t start, uint32_t end)
 {
 	switch (run->tokenizer->model)
 	{
@@ -226,6 +226,15 @@ model_word(struct text_run *run, uint32_t start, uint32_t end)
 			return unigram_word(run, start, end);
 	}
 	return false;
+}
+
+static bool
+model_word(struct text_run *run, uint32_t start, uint32_t end)
+{
+	bool		good = model_tokens(run, start, end);
+
+	run->word++;
+	return good;
 }
 
 static bool

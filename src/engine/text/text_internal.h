@@ -232,6 +232,7 @@ struct text_token
 {
 	int32_t		id;
 	struct token_place place;
+	uint32_t	word;
 	uint32_t	leading;			/* spaces that are to be trimmed, if any are */
 	uint32_t	trailing;
 };
@@ -317,6 +318,7 @@ struct text_run
 	const uint8_t *text;
 	size_t		size;
 	uint32_t	enough;				/* no more tokens than these are wanted */
+	uint32_t	word;				/* the words and added tokens so far, also those of no token */
 };
 
 /* ---- tokenizer.c ---- */
@@ -347,7 +349,7 @@ arena_add_token(struct text_run *run, int32_t id, uint32_t start, uint32_t end)
 
 	if (tokens->count == tokens->space && !arena_grow_tokens(run->arena, tokens))
 		return false;
-	tokens->data[tokens->count++] = (struct text_token) {id, {(int32_t) start, (int32_t) end}};
+	tokens->data[tokens->count++] = (struct text_token) {id, {(int32_t) start, (int32_t) end}, run->word};
 	return true;
 }
 

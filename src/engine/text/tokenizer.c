@@ -99,6 +99,7 @@ add_added_token(struct text_run *run, int32_t id, uint32_t start, uint32_t end, 
 
 	if (!arena_add_token(run, id, start, end))
 		return false;
+	run->word++;
 	if (!run->tokenizer->trim)
 		return true;
 	token = &run->tokens->data[run->tokens->count - 1];
@@ -266,7 +267,7 @@ cut_lengths(uint32_t lengths[2], uint32_t room)
 
 static void
 put(struct tokenizer_output *output, int32_t id, int32_t type_id, enum token_source source,
-	struct token_place place)
+	struct token_place place, int32_t word)
 {
 	uint32_t	at = output->count++;
 
@@ -280,6 +281,8 @@ put(struct tokenizer_output *output, int32_t id, int32_t type_id, enum token_sou
 		output->sources[at] = (uint8_t) source;
 	if (output->places != NULL)
 		output->places[at] = place;
+	if (output->words != NULL)
+		output->words[at] = word;
 }
 
 /* A token's place without the spaces at its ends; first: of its text. */
@@ -314,11 +317,12 @@ fill_template(const struct tokenizer *tokenizer, const struct template *template
 
 			for (uint32_t t = first[which]; t < first[which] + lengths[which]; t++)
 				put(output, tokens[t].id, piece->type_id, which == 0 ? TOKEN_OF_TEXT : TOKEN_OF_PAIR,
-					tokenizer->trim ? trimmed(tokenizer, &tokens[t], t == first[which]) : tokens[t].place);
+					tokenizer->trim ? trimmed(tokenizer, &tokens[t], t == first[which]) : tokens[t].place,
+					(int32_t) tokens[t].word);
 		}
 		else if (!bare)
 			for (uint32_t t = 0; t < piece->count; t++)
-				put(output, piece->ids[t], piece->type_id, TOKEN_OF_TEMPLATE, (struct token_place) {0, 0});
+				put(output, piece->ids[t], piece->type_id, TOKEN_OF_TEMPLATE, (struct token_place) {0, 0}, -1);
 	}
 }
 

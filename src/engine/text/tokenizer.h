@@ -9,6 +9,8 @@
  *	token		an id of the vocabulary, with its type id, its source and its place
  *	place		the characters (code points) of its own text that a token stands for, from
  *				start, counted from 0, to end, exclusive; 0, 0 for a token of the template
+ *	word		what the pre-tokenizer cuts a text into, and an added token; numbered from 0 in each text,
+ *				also those that become no token
  *	template	the special tokens around the text, or around and between text and pair
  *	arena		the memory that a call works in; kept by the caller, one per thread
  *
@@ -83,6 +85,7 @@ struct tokenizer_output
 	int32_t    *type_ids;
 	uint8_t    *sources;			/* enum token_source */
 	struct token_place *places;
+	int32_t    *words;				/* -1: of the template */
 	uint32_t	count;				/* set: tokens of the row; only the first space ones are written */
 	bool		cut;				/* set: tokens_max made it shorter */
 };
