@@ -87,7 +87,7 @@ measure(struct device *device, const struct graph *graph, float *x, uint32_t row
 		best = now() - begin < best ? now() - begin : best;
 		runs++;
 	}
-	printf("%u %.9f %.9f\n", rows, best, (double) device->ops->estimate_nsec(device, graph->program, batch.items) * 1e-9);
+	printf("%u %.9f %.9f\n", rows, best, (double) device->ops->estimate_nsec(device, graph->program, &batch) * 1e-9);
 	for (uint32_t b = 1; b < graph->bindings_count; b++)
 		free(bindings[b]);
 	free(bindings);

@@ -637,10 +637,11 @@ struct device_ops
 	/*
 	 * Where to cut a program that may be interrupted: the last segment, not included, of those
 	 * from first on that are together predicted to take at most nsec; one segment at least.
-	 * UINT32_MAX: all that are left.  *predicted: nsec of them.
+	 * UINT32_MAX: all that are left.  *predicted: nsec of them.  Of the batch its items and
+	 * pairs are read (no pairs: rows are taken to be of one length).
 	 */
 	uint32_t	(*segment_end) (struct device *device, const struct device_program *program,
-								uint32_t first, const uint32_t items[DEVICE_LEADS],
+								uint32_t first, const struct device_batch *batch,
 								uint64_t nsec, uint64_t *predicted);
 
 	/* DONE, FAILED and LOST are final and said of a ticket as often as asked. */
@@ -651,9 +652,9 @@ struct device_ops
 	/* Segments that have not begun are not begun; the ticket still completes. */
 	void		(*cancel) (struct device_queue *queue, uint64_t ticket);
 
-	/* Predicted and measured device time. */
+	/* Predicted device time, of the same of a batch; and measured. */
 	uint64_t	(*estimate_nsec) (struct device *device, const struct device_program *program,
-								  const uint32_t items[DEVICE_LEADS]);
+								  const struct device_batch *batch);
 	uint64_t	(*elapsed_nsec) (struct device_queue *queue, uint64_t ticket);
 };
 

@@ -12,7 +12,9 @@ static const char *const op_names[DEVICE_OPCODES] = {
 	[DEVICE_OP_NORMALIZE] = "normalize", [DEVICE_OP_LOOKUP] = "lookup",
 	[DEVICE_OP_CUMSUM] = "cumulative sum", [DEVICE_OP_TOPK] = "top k", [DEVICE_OP_OFFSET] = "offset",
 	[DEVICE_OP_SCATTER] = "scatter", [DEVICE_OP_DISTANCE] = "distance", [DEVICE_OP_COUPLE] = "couple",
-	[DEVICE_OP_TREES] = "trees", [DEVICE_OP_QUANTISE] = "quantise"
+	[DEVICE_OP_TREES] = "trees", [DEVICE_OP_NORM] = "norm", [DEVICE_OP_ATTENTION] = "attention",
+	[DEVICE_OP_ROTARY] = "rotary", [DEVICE_OP_GATE] = "gate", [DEVICE_OP_POOL] = "pool",
+	[DEVICE_OP_QUANTISE] = "quantise"
 };
 
 static const char *const unary_names[UNARY_FUNCTIONS] = {
@@ -53,6 +55,8 @@ static const char *const normalize_names[] = {"", "max", "l1", "l2"};
 static const char *const topk_names[] = {"", "largest", "smallest"};
 static const char *const scatter_names[] = {"", "set", "add", "multiply", "max", "min"};
 static const char *const trees_names[] = {"", "sum", "min", "max"};
+static const char *const norm_names[] = {"", "layer", "rms"};
+static const char *const pool_names[] = {"", "first", "mean", "max", "mean by root of length", "last"};
 
 static const char *const type_names[] = {
 	[DEVICE_F32] = "float32", [DEVICE_F64] = "float64", [DEVICE_I32] = "int32", [DEVICE_I64] = "int64",
@@ -80,6 +84,7 @@ device_function_name(const struct device_op *op)
 	{
 		case DEVICE_OP_GEMM:
 		case DEVICE_OP_UNARY:
+		case DEVICE_OP_GATE:
 			return NAME_IN(unary_names, op->fn);
 		case DEVICE_OP_BINARY:
 			return NAME_IN(binary_names, op->fn);
@@ -97,6 +102,10 @@ device_function_name(const struct device_op *op)
 			return NAME_IN(scatter_names, op->fn);
 		case DEVICE_OP_TREES:
 			return NAME_IN(trees_names, op->fn);
+		case DEVICE_OP_NORM:
+			return NAME_IN(norm_names, op->fn);
+		case DEVICE_OP_POOL:
+			return NAME_IN(pool_names, op->fn);
 		default:
 			return "";
 	}

@@ -138,15 +138,13 @@ case_bytes(const struct device_tensor *tensor, uint32_t rows)
 		(tensor->lead == DEVICE_LEAD_NONE ? 1 : rows);
 }
 
-/* bindings: the inputs and the output; row_error may be NULL.  The arena is kept until exit. */
+/* bindings: the inputs and the output.  The arena is kept until exit. */
 static inline bool
-case_run(struct op_case *c, uint32_t rows, void *const *bindings, uint32_t *row_error,
-		 struct status *status)
+case_run_batch(struct op_case *c, const struct device_batch *batch, void *const *bindings, struct status *status)
 {
 	static void *arena;
 	static uint64_t arena_bytes;
-	struct device_batch batch = {.items = {1, rows}, .row_error = row_error};
-	uint64_t	bytes = c->device->ops->arena_bytes(c->program, batch.items);
+	uint64_t	bytes = c->device->ops->arena_bytes(c->program, batch->items);
 	uint64_t	ticket;
 
 	if (arena == NULL || bytes > arena_bytes)
@@ -155,8 +153,18 @@ case_run(struct op_case *c, uint32_t rows, void *const *bindings, uint32_t *row_
 		arena = case_alloc(bytes);
 		arena_bytes = bytes;
 	}
-	ticket = c->device->ops->enqueue(c->queue, c->program, 0, UINT32_MAX, &batch, bindings, arena, status);
+	ticket = c->device->ops->enqueue(c->queue, c->program, 0, UINT32_MAX, batch, bindings, arena, status);
 	return ticket != 0 && c->device->ops->wait(c->queue, ticket, 5000000, status) == DEVICE_DONE;
+}
+
+/* row_error may be NULL. */
+static inline bool
+case_run(struct op_case *c, uint32_t rows, void *const *bindings, uint32_t *row_error,
+		 struct status *status)
+{
+	struct device_batch batch = {.items = {1, rows}, .row_error = row_error};
+
+	return case_run_batch(c, &batch, bindings, status);
 }
 
 #endif							/* TEST_KERNELS_HARNESS_H */

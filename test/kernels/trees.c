@@ -332,7 +332,7 @@ stumps_estimate(struct device *device, uint32_t votes)
 		.depths = depths, .votes_first = votes_first, .votes_target = votes_target, .votes_weight = weights
 	};
 	struct op_case c = {.op = {.op = DEVICE_OP_TREES, .fn = TREES_SUM, .params = &trees}, .inputs_count = 1};
-	uint32_t	items[DEVICE_LEADS] = {1, 1000};
+	struct device_batch batch = {.items = {1, 1000}};
 	uint64_t	nsec;
 
 	if (nodes == NULL)
@@ -349,7 +349,7 @@ stumps_estimate(struct device *device, uint32_t votes)
 	c.tensors[1] = case_tensor(DEVICE_F32, DEVICE_LEAD_ROWS, 2, (int64_t[]) {1, 1});
 	if (!case_compile(&c, device))
 		return 0;
-	nsec = device->ops->estimate_nsec(device, c.program, items);
+	nsec = device->ops->estimate_nsec(device, c.program, &batch);
 	case_free(&c);
 	return nsec;
 }

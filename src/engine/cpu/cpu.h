@@ -139,6 +139,9 @@ struct cpu_plan
 	const struct cpu_narrow_kernels *narrow;	/* of a product in fewer bits */
 	int64_t		units_item;			/* not for products */
 	double		nsec_item;			/* predicted on one thread */
+	double		nsec_token;			/* beside it, where the op's own lead is ROWS */
+	double		nsec_pair;			/* of a pair of a row's tokens */
+	int64_t		window;				/* such pairs of a token at most; 0: no bound */
 	double		nsec_run;			/* predicted, whatever the number of items */
 	uint64_t	extra_offset;		/* device's own bytes per item (texts of a cast) */
 	uint64_t	scratch;			/* bytes that one thread needs */
@@ -161,6 +164,7 @@ struct cpu_program_shape			/* what a run needs beside the plans */
 	uint64_t	arena_item[DEVICE_LEADS];
 	uint64_t	extra_item[DEVICE_LEADS];
 	uint64_t	scratch;			/* of one thread, a multiple of DEVICE_ALIGN */
+	bool		sequences;			/* ops look at row_off */
 };
 
 struct device_program
@@ -192,13 +196,13 @@ extern struct device_program *cpu_compile(struct device *base, const struct devi
 extern void cpu_program_free(struct device *base, struct device_program *program);
 extern uint64_t cpu_arena_bytes(const struct device_program *program, const uint32_t items[DEVICE_LEADS]);
 extern uint64_t cpu_estimate_nsec(struct device *base, const struct device_program *program,
-								  const uint32_t items[DEVICE_LEADS]);
+								  const struct device_batch *batch);
 
 /* run.c */
 extern struct device_queue *cpu_queue_create(struct device *base, int use, struct status *status);
 extern void cpu_queue_free(struct device_queue *queue);
 extern uint32_t cpu_segment_end(struct device *base, const struct device_program *program, uint32_t first,
-								const uint32_t items[DEVICE_LEADS], uint64_t nsec, uint64_t *predicted);
+								const struct device_batch *batch, uint64_t nsec, uint64_t *predicted);
 extern uint64_t cpu_enqueue(struct device_queue *queue, struct device_program *program, uint32_t first,
 							uint32_t last, const struct device_batch *batch, void *const *bindings,
 							void *arena, struct status *status);
@@ -216,9 +220,12 @@ extern bool cpu_plan_make(struct cpu_plan *plan, const struct cpu_device *device
 						  struct device_weight *const *weights, struct cpu_place *places,
 						  int64_t *parts, struct status *status);
 
+/* Whether an op asks where rows begin. */
+extern bool cpu_plan_reads_offsets(const struct cpu_plan *plan);
+
 /* Units of a plan in a run. */
 extern uint64_t cpu_plan_units(const struct cpu_plan *plan, const uint32_t items[DEVICE_LEADS]);
-extern double cpu_plan_nsec(const struct cpu_plan *plan, const uint32_t items[DEVICE_LEADS]);
+extern double cpu_plan_nsec(const struct cpu_plan *plan, const struct device_batch *batch);
 
 /* The address of a tensor's first item. */
 static inline void *
@@ -230,6 +237,15 @@ cpu_address(const struct cpu_run *run, const struct cpu_place *place)
 	if (place->kind == CPU_BINDING)
 		return run->bindings[place->binding];
 	return (void *) place->constant;
+}
+
+/* Of an optional input; NULL: absent. */
+static inline void *
+cpu_operand(const struct cpu_plan *plan, const struct cpu_run *run, uint32_t input)
+{
+	if (input >= plan->inputs_count || plan->inputs[input].kind == CPU_ABSENT)
+		return NULL;
+	return cpu_address(run, &plan->inputs[input]);
 }
 
 static inline uint64_t
@@ -252,6 +268,9 @@ cpu_scratch(const struct cpu_run *run, int thread)
 {
 	return run->arena + run->scratch_base + run->scratch_bytes * (uint64_t) thread;
 }
+
+/* The row of a token, of which there is one at least. */
+extern uint32_t cpu_row_of(const struct device_batch *batch, uint64_t token);
 
 /* Marks the row of an item as failed; item 0 of lead NONE is everybody's. */
 extern void cpu_row_error(const struct cpu_run *run, uint8_t lead, uint64_t item,

@@ -81,6 +81,8 @@ compile_plans(struct device_program *program, struct cpu_device *device,
 		program->plans_count++;
 		if (plan->scratch > program->shape.scratch)
 			program->shape.scratch = cpu_aligned(plan->scratch);
+		if (cpu_plan_reads_offsets(plan))
+			program->shape.sequences = true;
 		if (plan->op == DEVICE_OP_CAST && plan->output.type == DEVICE_STRING &&
 			plan->type != DEVICE_STRING)
 		{
@@ -139,14 +141,14 @@ cpu_arena_bytes(const struct device_program *program, const uint32_t items[DEVIC
 
 uint32_t
 cpu_segment_end(struct device *base, const struct device_program *program, uint32_t first,
-				const uint32_t items[DEVICE_LEADS], uint64_t nsec, uint64_t *predicted)
+				const struct device_batch *batch, uint64_t nsec, uint64_t *predicted)
 {
 	double		sum = 0;
 	uint32_t	p;
 
 	for (p = first; p < program->plans_count; p++)
 	{
-		double		next = cpu_plan_nsec(&program->plans[p], items);
+		double		next = cpu_plan_nsec(&program->plans[p], batch);
 
 		if (p > first && sum + next > (double) nsec)
 			break;
@@ -158,11 +160,11 @@ cpu_segment_end(struct device *base, const struct device_program *program, uint3
 
 uint64_t
 cpu_estimate_nsec(struct device *base, const struct device_program *program,
-				  const uint32_t items[DEVICE_LEADS])
+				  const struct device_batch *batch)
 {
 	double		nsec = 0;
 
 	for (uint32_t p = 0; p < program->plans_count; p++)
-		nsec += cpu_plan_nsec(&program->plans[p], items);
+		nsec += cpu_plan_nsec(&program->plans[p], batch);
 	return (uint64_t) nsec;
 }

@@ -49,6 +49,24 @@ row_error(const struct device_batch *batch, uint32_t row, const char *message)
 		__atomic_store_n(&batch->row_message[row], message, __ATOMIC_RELAXED);
 }
 
+uint32_t
+cpu_row_of(const struct device_batch *batch, uint64_t token)
+{
+	uint32_t	low = 0;
+	uint32_t	high = batch->items[DEVICE_LEAD_ROWS];
+
+	while (high - low > 1)
+	{
+		uint32_t	middle = low + (high - low) / 2;
+
+		if (batch->row_off[middle] <= token)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 void
 cpu_row_error(const struct cpu_run *run, uint8_t lead, uint64_t item, const char *message)
 {
@@ -64,21 +82,7 @@ cpu_row_error(const struct cpu_run *run, uint8_t lead, uint64_t item, const char
 		return;
 	}
 	if (lead == DEVICE_LEAD_TOKENS && batch->row_off != NULL)
-	{
-		uint32_t	low = 0;
-		uint32_t	high = rows;
-
-		while (high - low > 1)
-		{
-			uint32_t	middle = low + (high - low) / 2;
-
-			if (batch->row_off[middle] <= item)
-				low = middle;
-			else
-				high = middle;
-		}
-		item = low;
-	}
+		item = cpu_row_of(batch, item);
 	if (item < rows)
 		row_error(batch, (uint32_t) item, message);
 }
@@ -147,6 +151,19 @@ budget_holds(const struct cpu_device *device, const struct device_program *progr
 	return false;
 }
 
+/* Rows lie end to end, from the first token to the last. */
+static bool
+offsets_sound(const struct device_batch *batch, struct status *status)
+{
+	uint32_t	rows = batch->items[DEVICE_LEAD_ROWS];
+	bool		sound = batch->row_off != NULL && batch->row_off[0] == 0 &&
+		batch->row_off[rows] == batch->items[DEVICE_LEAD_TOKENS];
+
+	for (uint32_t row = 0; sound && row < rows; row++)
+		sound = batch->row_off[row] <= batch->row_off[row + 1];
+	return sound || status_set(status, INFER_ERROR_INTERNAL, "the batch does not say where its rows begin");
+}
+
 /* A plan's units as a job of the pool. */
 struct plan_job
 {
@@ -201,17 +218,18 @@ cpu_enqueue(struct device_queue *queue, struct device_program *program, uint32_t
 	uint32_t	control;
 	double		left = 0;
 
-	if (!budget_holds(queue->device, program, batch->items, status))
+	if (!budget_holds(queue->device, program, batch->items, status) ||
+		(program->shape.sequences && !offsets_sound(batch, status)))
 		return 0;
 	run_start(&run, queue->device, program, batch, bindings, arena);
 	if (last > program->plans_count)
 		last = program->plans_count;
 	for (uint32_t p = first; p < last; p++)
-		left += cpu_plan_nsec(&program->plans[p], batch->items);
+		left += cpu_plan_nsec(&program->plans[p], batch);
 	control = pool_control_set(POOL_CONTROL);
 	for (uint32_t p = first; p < last; p++)
 	{
-		double		nsec = cpu_plan_nsec(&program->plans[p], batch->items);
+		double		nsec = cpu_plan_nsec(&program->plans[p], batch);
 
 		run_plan(&program->plans[p], &run, nsec, left, queue->beat);
 		left -= nsec;

@@ -294,7 +294,7 @@ null_enqueue(struct device_queue *base, struct device_program *base_program, uin
 
 static uint32_t
 null_segment_end(struct device *base, const struct device_program *base_program, uint32_t first,
-				 const uint32_t items[DEVICE_LEADS], uint64_t nsec, uint64_t *predicted)
+				 const struct device_batch *batch, uint64_t nsec, uint64_t *predicted)
 {
 	const struct null_program *program = null_program_of(base_program);
 	uint32_t	at = first;
@@ -304,7 +304,7 @@ null_segment_end(struct device *base, const struct device_program *base_program,
 	{
 		uint64_t	one;
 
-		cpu_device_ops.segment_end(null_of(base)->cpu, program->cpu, at, items, 0, &one);
+		cpu_device_ops.segment_end(null_of(base)->cpu, program->cpu, at, batch, 0, &one);
 		one += segment_delay(null_of(base), program);
 		if (at > first && *predicted + one > nsec)
 			break;
@@ -339,10 +339,10 @@ null_cancel(struct device_queue *queue, uint64_t ticket)
 
 static uint64_t
 null_estimate_nsec(struct device *base, const struct device_program *program,
-				   const uint32_t items[DEVICE_LEADS])
+				   const struct device_batch *batch)
 {
 	return null_of(base)->faults.delay_msec * 1000000u +
-		cpu_device_ops.estimate_nsec(null_of(base)->cpu, null_program_of(program)->cpu, items);
+		cpu_device_ops.estimate_nsec(null_of(base)->cpu, null_program_of(program)->cpu, batch);
 }
 
 static uint64_t

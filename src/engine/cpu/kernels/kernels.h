@@ -75,12 +75,70 @@ struct cpu_float_kernels
 	void		(*normalize) (int fn, const void *x, void *y, int64_t n);
 };
 
+/*
+ * One head of attention over the tokens of one row: y[i] = Σj softmaxj(scale · q[i]·k[j] +
+ * bias[j − i]) v[j].  q, k, v and y are the head's numbers of the row's first token.
+ */
+#define CPU_ATTENTION_QUERIES	128	/* of a call, at most; a multiple of a group */
+#define CPU_ATTENTION_GROUP		32	/* queries that look at the same blocks of keys */
+#define CPU_ATTENTION_KEYS		64	/* of a block */
+
+struct cpu_attention
+{
+	const float *q;
+	const float *k;
+	const float *v;
+	int64_t		x_step;				/* elements from one token to the next, of q, k and v */
+	float	   *y;
+	int64_t		y_step;
+	int64_t		size;				/* of the head */
+	int64_t		length;				/* tokens */
+	double		scale;
+	int64_t		window;				/* only |j − i| ≤ window; 0: all */
+	const float *bias;				/* of j − i = −bias_reach … bias_reach, beyond them the ends; or NULL */
+	int64_t		bias_reach;
+	float	   *scratch;			/* cpu_attention_scratch bytes, aligned */
+};
+
+struct cpu_sequence_kernels			/* float32 */
+{
+	/* The queries [q0, q1), q0 a multiple of CPU_ATTENTION_QUERIES. */
+	void		(*attention) (const struct cpu_attention *attention, int64_t q0, int64_t q1);
+
+	/* y = fn(x + r) · g + b of n elements; r, g and b may be NULL, y may be x or r. */
+	void		(*norm) (int fn, double epsilon, const float *x, const float *r, const float *g, const float *b,
+						 float *y, int64_t n);
+
+	/* The first `turned` of `size` numbers by cosines and sines (turned / 2 each); y may be x. */
+	void		(*rotary) (const float *table, int64_t turned, bool neighbours, const float *x, float *y);
+
+	/* y[i] = fn of the count numbers x[t · step + i]. */
+	void		(*pool) (int fn, const float *x, int64_t step, int64_t count, float *y, int64_t n);
+};
+
 struct cpu_kernels
 {
 	const char *arch;				/* "scalar", "avx2", "avx512" */
 	struct cpu_float_kernels f32;
 	struct cpu_float_kernels f64;
+	struct cpu_sequence_kernels sequence;
 };
+
+/* Numbers of a head, in scratch: as many as whole vectors hold. */
+static inline int64_t
+cpu_attention_padded(int64_t size)
+{
+	return (size + 15) / 16 * 16;
+}
+
+/* Bytes: queries and outputs, a block's keys and values, scores, two numbers a query, biases. */
+static inline uint64_t
+cpu_attention_scratch(int64_t size)
+{
+	return sizeof(float) * (uint64_t) (cpu_attention_padded(size) * 2 * (CPU_ATTENTION_QUERIES + CPU_ATTENTION_KEYS) +
+									   CPU_ATTENTION_KEYS * CPU_ATTENTION_GROUP + 2 * CPU_ATTENTION_QUERIES +
+									   CPU_ATTENTION_QUERIES + CPU_ATTENTION_KEYS + CPU_ATTENTION_GROUP);
+}
 
 extern const struct cpu_kernels cpu_kernels_scalar;
 #ifdef __x86_64__

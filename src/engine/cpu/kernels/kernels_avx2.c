@@ -48,6 +48,7 @@ LANES R P##select(R m, R a, R b) { return _mm256_blendv_##S(b, a, m); } \
 LANES R P##either(R a, R b) { return _mm256_or_##S(a, b); } \
 LANES R P##both(R a, R b) { return _mm256_and_##S(a, b); } \
 LANES R P##but(R a, R b) { return _mm256_andnot_##S(b, a); } \
+LANES R P##greater(R a, R b) { return _mm256_max_##S(a, b); } \
 LANES unsigned P##bits(R m) { return (unsigned) _mm256_movemask_##S(m); }
 
 VECTOR_256(vf_, float, __m256, ps, epi32, _mm256_castps_si256)
@@ -94,6 +95,33 @@ vf_mantissa(__m256 x)
 	__m256i		m = _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x007fffff));
 
 	return _mm256_castsi256_ps(_mm256_or_si256(m, _mm256_set1_epi32(0x3f000000)));
+}
+
+LANES void
+vf_transpose(__m256 *rows)
+{
+	__m256		pairs[8];
+	__m256		fours[8];
+
+	for (int i = 0; i < 8; i += 2)
+	{
+		pairs[i] = _mm256_unpacklo_ps(rows[i], rows[i + 1]);
+		pairs[i + 1] = _mm256_unpackhi_ps(rows[i], rows[i + 1]);
+	}
+	for (int i = 0; i < 8; i += 4)
+		for (int j = 0; j < 2; j++)
+		{
+			__m256d		low = _mm256_castps_pd(pairs[i + j]);
+			__m256d		high = _mm256_castps_pd(pairs[i + 2 + j]);
+
+			fours[i + 2 * j] = _mm256_castpd_ps(_mm256_unpacklo_pd(low, high));
+			fours[i + 2 * j + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low, high));
+		}
+	for (int i = 0; i < 4; i++)
+	{
+		rows[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
+		rows[i + 4] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
+	}
 }
 
 /* There is no conversion to 64-bit integers: an integral n + 1.5 · 2^52 has n in its low bits. */

@@ -14,7 +14,9 @@
  *	 either both but(a, b) = a and not b	masks
  *	 bits(m)			lane i of a mask as bit i
  *	 copysign(x, s)		the magnitude of x, the sign of s
- *	 pow2(n)			2^n for integral n within the normal exponents
+ *	 pow2(n)			2^n for integral n within the normal exponents; float: 0 for the one below them
+ *	 greater(a, b)		a > b ? a : b
+ *	 transpose(rows)	WIDTH vectors as a square matrix; float alone
  *	 exponent(x), mantissa(x)	x = mantissa · 2^exponent, mantissa in [0.5, 1); x normal, > 0
  *	 TILE_ROWS			rows of the largest product tile (of two vectors)
  *	 KERNEL_ARCH, KERNEL_TABLE	the table's name
@@ -87,6 +89,8 @@ probit(double p)
 #include "kernels_product.h"
 #include "kernels_float.h"
 #include "kernels_vector.h"
+#include "kernels_attention.h"
+#include "kernels_sequence.h"
 #undef T
 #undef V
 #undef N
@@ -129,5 +133,6 @@ probit(double p)
 const struct cpu_kernels KERNEL_TABLE = {
 	.arch = KERNEL_ARCH,
 	.f32 = KERNELS_OF(_f32, float, vf_WIDTH),
-	.f64 = KERNELS_OF(_f64, double, vd_WIDTH)
+	.f64 = KERNELS_OF(_f64, double, vd_WIDTH),
+	.sequence = {.attention = attention, .norm = norm, .rotary = rotary, .pool = pool}
 };

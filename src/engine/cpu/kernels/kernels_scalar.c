@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define KERNEL_ARCH		"scalar"
 #define KERNEL_TABLE	cpu_kernels_scalar
@@ -39,6 +40,7 @@ LANE bool P##eq(T a, T b) { return a == b; } \
 LANE bool P##unord(T a, T b) { return a != a || b != b; } \
 LANE bool P##first(int64_t n) { return n > 0; } \
 LANE T P##select(bool m, T a, T b) { return m ? a : b; } \
+LANE T P##greater(T a, T b) { return a > b ? a : b; } \
 LANE bool P##either(bool a, bool b) { return a || b; } \
 LANE bool P##both(bool a, bool b) { return a && b; } \
 LANE bool P##but(bool a, bool b) { return a && !b; } \
@@ -56,7 +58,19 @@ ONE_LANE(vd_, double, )
 LANE float
 vf_pow2(float n)
 {
-	return isnan(n) ? n : ldexpf(1, (int) n);	/* NaN has no int */
+	uint32_t	bits;
+	float		power;
+
+	if (isnan(n))
+		return n;					/* it has no int */
+	bits = (uint32_t) ((int) n + 127) << 23;
+	memcpy(&power, &bits, sizeof(power));
+	return power;
+}
+
+LANE void
+vf_transpose(float *rows)
+{
 }
 
 LANE float

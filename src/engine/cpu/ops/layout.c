@@ -122,8 +122,8 @@ cpu_run_gather(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t 
 
 	for (uint64_t u = first; u < last; u++)
 	{
-		uint64_t	item = u / (uint64_t) plan->outer;
-		uint64_t	from = x_place->lead == DEVICE_LEAD_NONE ? u % (uint64_t) plan->outer : u;
+		uint64_t	item = plan->outer == 1 ? u : u / (uint64_t) plan->outer;
+		uint64_t	from = x_place->lead == DEVICE_LEAD_NONE ? u - item * (uint64_t) plan->outer : u;
 		int64_t		index_first = index_place->lead == DEVICE_LEAD_NONE ? 0 : (int64_t) item * count;
 
 		for (int64_t j = 0; j < count; j++)

@@ -69,6 +69,16 @@ extern void cpu_run_scatter(const struct cpu_plan *, const struct cpu_run *, uin
 extern uint64_t cpu_trees_scratch(const struct device_trees *trees);
 extern void cpu_run_trees(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
 
+/* attention.c */
+extern uint64_t cpu_attention_units(const struct cpu_plan *plan, uint64_t tokens);
+extern void cpu_run_attention(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+
+/* sequence.c */
+extern void cpu_run_norm(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+extern void cpu_run_rotary(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+extern void cpu_run_gate(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+extern void cpu_run_pool(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);
+
 /* gemm.c */
 extern uint64_t cpu_gemm_units(const struct cpu_plan *plan, uint64_t items);
 extern void cpu_run_gemm(const struct cpu_plan *, const struct cpu_run *, uint64_t, uint64_t, int);

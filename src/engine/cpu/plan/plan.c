@@ -141,6 +141,16 @@ make_primitive(struct plan_making *making)
 			return plan_make_trees(making);
 		case DEVICE_OP_QUANTISE:
 			return plan_make_quantise(making);
+		case DEVICE_OP_NORM:
+			return plan_make_norm(making);
+		case DEVICE_OP_ATTENTION:
+			return plan_make_attention(making);
+		case DEVICE_OP_ROTARY:
+			return plan_make_rotary(making);
+		case DEVICE_OP_GATE:
+			return plan_make_gate(making);
+		case DEVICE_OP_POOL:
+			return plan_make_pool(making);
 	}
 	return plan_refuse(making, "no such primitive");
 }
@@ -189,19 +199,43 @@ cpu_plan_make(struct cpu_plan *plan, const struct cpu_device *device, const stru
 	return make_primitive(&making);
 }
 
+bool
+cpu_plan_reads_offsets(const struct cpu_plan *plan)
+{
+	return plan->op == DEVICE_OP_ATTENTION || plan->op == DEVICE_OP_ROTARY || plan->op == DEVICE_OP_POOL;
+}
+
 uint64_t
 cpu_plan_units(const struct cpu_plan *plan, const uint32_t items[DEVICE_LEADS])
 {
 	if (plan->op == DEVICE_OP_GEMM)
 		return cpu_gemm_units(plan, items[plan->lead]);
+	if (plan->op == DEVICE_OP_ATTENTION)
+		return cpu_attention_units(plan, items[DEVICE_LEAD_TOKENS]);
 	return (uint64_t) plan->units_item * items[plan->lead];
+}
+
+/* Pairs of tokens that look at each other. */
+static double
+pairs_of(const struct cpu_plan *plan, const struct device_batch *batch)
+{
+	double		rows = batch->items[DEVICE_LEAD_ROWS];
+	double		tokens = batch->items[DEVICE_LEAD_TOKENS];
+	double		pairs = batch->pairs > 0 ? (double) batch->pairs : rows > 0 ? tokens * tokens / rows : 0;
+	double		bound = tokens * (double) plan->window;
+
+	return plan->window > 0 && bound < pairs ? bound : pairs;
 }
 
 /* Predicted time on one thread. */
 double
-cpu_plan_nsec(const struct cpu_plan *plan, const uint32_t items[DEVICE_LEADS])
+cpu_plan_nsec(const struct cpu_plan *plan, const struct device_batch *batch)
 {
-	double		computing = plan->nsec_item * items[plan->lead];
+	double		computing = plan->nsec_item * batch->items[plan->lead];
 
+	if (plan->nsec_token > 0)
+		computing += plan->nsec_token * batch->items[DEVICE_LEAD_TOKENS];
+	if (plan->nsec_pair > 0)
+		computing += plan->nsec_pair * pairs_of(plan, batch);
 	return 30 + (computing > plan->nsec_run ? computing : plan->nsec_run);
 }

@@ -90,4 +90,11 @@ extern bool plan_make_distance(struct plan_making *making);
 extern bool plan_make_couple(struct plan_making *making);
 extern bool plan_make_trees(struct plan_making *making);
 
+/* sequence.c */
+extern bool plan_make_norm(struct plan_making *making);
+extern bool plan_make_attention(struct plan_making *making);
+extern bool plan_make_rotary(struct plan_making *making);
+extern bool plan_make_gate(struct plan_making *making);
+extern bool plan_make_pool(struct plan_making *making);
+
 #endif							/* ENGINE_CPU_PLAN_H */

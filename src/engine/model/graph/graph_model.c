@@ -452,9 +452,9 @@ static uint64_t
 graph_model_estimate(struct model *model, const struct model_cost *cost)
 {
 	struct graph_model *m = (struct graph_model *) model;
-	uint32_t	items[DEVICE_LEADS] = {[DEVICE_LEAD_NONE] = 1, [DEVICE_LEAD_ROWS] = cost->rows};
+	struct device_batch batch = {.items = {[DEVICE_LEAD_NONE] = 1, [DEVICE_LEAD_ROWS] = cost->rows}};
 
-	return m->device->ops->estimate_nsec(m->device, m->graph.program, items);
+	return m->device->ops->estimate_nsec(m->device, m->graph.program, &batch);
 }
 
 const struct model_ops graph_model_ops = {

@@ -66,7 +66,7 @@ static bool
 compute(struct graph_model *m, struct device_queue *queue, uint32_t rows, struct status *status)
 {
 	struct model_yield *yield = m->model.yield;
-	uint32_t	items[DEVICE_LEADS] = {[DEVICE_LEAD_NONE] = 1, [DEVICE_LEAD_ROWS] = rows};
+	struct device_batch batch = {.items = {[DEVICE_LEAD_NONE] = 1, [DEVICE_LEAD_ROWS] = rows}};
 	uint32_t	first = 0;
 	uint32_t	last = UINT32_MAX;
 	uint64_t	nsec;
@@ -75,7 +75,7 @@ compute(struct graph_model *m, struct device_queue *queue, uint32_t rows, struct
 	{
 		if (yield != NULL)
 		{
-			last = m->device->ops->segment_end(m->device, m->graph.program, first, items,
+			last = m->device->ops->segment_end(m->device, m->graph.program, first, &batch,
 											   yield->segment_nsec, &nsec);
 			yield->segments_long += nsec > yield->segment_nsec;
 		}

@@ -1,0 +1,344 @@
+/*
+ * sequence.c
+ *	  The primitives of encoders against their formulas in double precision, and what a row
+ *	  may hold: NaN, infinities, no tokens, more tokens than there are places.
+ */
+#include "protocol/protocol.h"
+#include "sequence.h"
+#include "tap.h"
+
+static const uint32_t lengths[] = {1, 0, 2, 3, 17, 0, 33, 64, 65, 128, 5, 257};
+
+#define ROWS	((uint32_t) (sizeof(lengths) / sizeof(*lengths)))
+#define NAN_ROW	6					/* of 33 tokens */
+
+static struct device *device;
+static uint32_t row_off[ROWS + 1];
+
+/* The greatest error of any row, relative to the greatest magnitude of its outputs; scale: of inputs. */
+static double
+error_of(struct sequence_case *c, float scale)
+{
+	size_t		in = sequence_in(c);
+	size_t		out = sequence_out(c);
+	size_t		tokens = row_off[ROWS];
+	float	   *x = case_alloc(tokens * in * sizeof(float));
+	float	   *second = case_alloc(tokens * in * sizeof(float));
+	float	   *y = case_alloc((tokens + ROWS) * out * sizeof(float));
+	double	   *exact = case_alloc((tokens + 1) * out * sizeof(double));
+	double		worst = 0;
+
+	sequence_fill(x, tokens * in, scale);
+	sequence_fill(second, tokens * in, scale);
+	if (!case_compile(&c->op, device) || !sequence_run(c, ROWS, row_off, x, second, y, NULL))
+		worst = INFINITY;
+	for (uint32_t row = 0; row < ROWS; row++)
+	{
+		size_t		first = row_off[row];
+		size_t		count = (sequence_by_rows(c) ? 1 : row_off[row + 1] - first) * out;
+		const float *result = y + (sequence_by_rows(c) ? row : first) * out;
+		double		greatest = 1e-30;
+
+		sequence_formula(c, x + first * in, second + first * in, (int64_t) (row_off[row + 1] - first), exact);
+		for (size_t i = 0; i < count; i++)
+			greatest = fabs(exact[i]) > greatest ? fabs(exact[i]) : greatest;
+		for (size_t i = 0; i < count; i++)
+			if (!(fabs(result[i] - exact[i]) / greatest <= worst))
+				worst = fabs(result[i] - exact[i]) / greatest;
+	}
+	case_free(&c->op);
+	free(x);
+	free(second);
+	free(y);
+	free(exact);
+	return worst;
+}
+
+static void
+close_to_formula(struct sequence_case c, float scale, double bound, const char *what)
+{
+	double		error = error_of(&c, scale);
+
+	tap_ok(error <= bound, "%s, %s: error %.2g", c.name, what, error);
+	sequence_free(&c);
+}
+
+static void
+test_formulas(void)
+{
+	close_to_formula(attention_case(2, 32, 0, 0), 1, 1e-6, "heads of 32");
+	close_to_formula(attention_case(2, 64, 0, 0), 4, 1e-5, "heads of 64, sharp");
+	close_to_formula(attention_case(1, 32, 0, 0), 30, 2e-4, "one head, very sharp");
+	close_to_formula(attention_case(3, 5, 0, 0), 2, 2e-6, "heads of 5");
+	close_to_formula(attention_case(1, 17, 0, 0), 2, 2e-6, "a head of 17");
+	close_to_formula(attention_case(1, 1, 0, 0), 2, 2e-6, "a head of 1");
+	close_to_formula(attention_case(2, 32, 1, 0), 2, 2e-6, "a window of 1");
+	close_to_formula(attention_case(1, 16, 20, 0), 2, 2e-6, "a window of 20");
+	close_to_formula(attention_case(1, 16, 64, 0), 2, 2e-6, "a window of 64");
+	close_to_formula(attention_case(2, 32, 0, 1), 2, 2e-6, "biases of distances up to 1");
+	close_to_formula(attention_case(2, 32, 0, 40), 2, 2e-6, "biases of distances up to 40");
+	close_to_formula(attention_case(2, 32, 0, 300), 2, 2e-6, "biases beyond all distances");
+	close_to_formula(attention_case(2, 12, 30, 7), 2, 2e-6, "a window and biases");
+	close_to_formula(norm_case(NORM_LAYER, 384), 3, 1e-6, "layer, 384");
+	close_to_formula(norm_case(NORM_LAYER, 7), 3, 1e-6, "layer, 7");
+	close_to_formula(norm_case(NORM_RMS, 100), 3, 1e-6, "root of mean square, 100");
+	close_to_formula(rotary_case(2, 32, 32, false, 257), 3, 1e-6, "halves");
+	close_to_formula(rotary_case(3, 20, 10, true, 257), 3, 1e-6, "neighbours, half of a head");
+	close_to_formula(gate_case(UNARY_GELU, 50, false), 3, 1e-6, "gelu of the first half");
+	close_to_formula(gate_case(UNARY_SWISH, 33, true), 3, 1e-6, "silu of the second half");
+	close_to_formula(pool_case(POOL_FIRST, 40), 3, 0, "first");
+	close_to_formula(pool_case(POOL_LAST, 40), 3, 0, "last");
+	close_to_formula(pool_case(POOL_MAX, 37), 3, 0, "max");
+	close_to_formula(pool_case(POOL_MEAN, 37), 3, 1e-6, "mean");
+	close_to_formula(pool_case(POOL_MEAN_SQRT, 37), 3, 1e-6, "mean by root of length");
+}
+
+/* A NaN in one row: only its outputs are NaN, and the one NaN. */
+static void
+nan_stays(struct sequence_case c)
+{
+	size_t		in = sequence_in(&c);
+	size_t		out = sequence_out(&c);
+	size_t		tokens = row_off[ROWS];
+	float	   *x = case_alloc(tokens * in * sizeof(float));
+	float	   *second = case_alloc(tokens * in * sizeof(float));
+	float	   *y = case_alloc((tokens + ROWS) * out * sizeof(float));
+	bool		elsewhere = false;
+	bool		there = false;
+	bool		one = true;
+	uint32_t	bits = 0xFFC12345u;
+
+	sequence_fill(x, tokens * in, 1);
+	sequence_fill(second, tokens * in, 1);
+	memcpy(&x[(row_off[NAN_ROW] + 3) * in + in - 1], &bits, sizeof(bits));
+	if (!case_compile(&c.op, device) || !sequence_run(&c, ROWS, row_off, x, second, y, NULL))
+		elsewhere = true;
+	for (uint32_t row = 0; row < ROWS; row++)
+	{
+		size_t		first = sequence_by_rows(&c) ? row : row_off[row];
+		size_t		last = sequence_by_rows(&c) ? row + 1 : row_off[row + 1];
+
+		for (size_t i = first * out; i < last * out; i++)
+		{
+			if (!isnan(y[i]))
+				continue;
+			memcpy(&bits, &y[i], sizeof(bits));
+			one = one && bits == 0x7FC00000u;
+			elsewhere = elsewhere || row != NAN_ROW;
+			there = true;
+		}
+	}
+	tap_ok(there && !elsewhere && one, "%s, function %d: a NaN stays in its row", c.name, c.op.op.fn);
+	case_free(&c.op);
+	sequence_free(&c);
+	free(x);
+	free(second);
+	free(y);
+}
+
+static void
+test_nan(void)
+{
+	nan_stays(attention_case(2, 32, 0, 0));
+	nan_stays(attention_case(2, 32, 3, 5));
+	nan_stays(norm_case(NORM_LAYER, 40));
+	nan_stays(norm_case(NORM_RMS, 40));
+	nan_stays(gate_case(UNARY_GELU, 40, false));
+	nan_stays(pool_case(POOL_MAX, 40));
+	nan_stays(pool_case(POOL_MEAN, 40));
+}
+
+/* Keys of minus infinity are as if they were not there; a key of infinity takes all but is no number. */
+static void
+test_infinities(void)
+{
+	enum
+	{
+		TOKENS = 200, SIZE = 4
+	};
+	struct sequence_case c = attention_case(1, SIZE, 0, 0);
+	uint32_t	offsets[2] = {0, TOKENS};
+	float	   *x = case_alloc(TOKENS * 3 * SIZE * sizeof(float));
+	float	   *y = case_alloc(TOKENS * SIZE * sizeof(float));
+	bool		fine = true;
+
+	for (int t = 0; t < TOKENS; t++)
+		for (int d = 0; d < SIZE; d++)
+		{
+			x[t * 3 * SIZE + d] = 1;
+			x[t * 3 * SIZE + SIZE + d] = t < 100 ? -INFINITY : 1;
+			x[t * 3 * SIZE + 2 * SIZE + d] = t < 100 ? 5 : (float) t;
+		}
+	fine = case_compile(&c.op, device) && sequence_run(&c, 1, offsets, x, NULL, y, NULL);
+	for (int i = 0; i < TOKENS * SIZE; i++)
+		fine = fine && fabsf(y[i] - 149.5f) < 1e-4f;
+	tap_ok(fine, "attention: keys of minus infinity have no weight, though they come first");
+	for (int t = 0; t < TOKENS; t++)
+		x[t * 3 * SIZE + SIZE] = -INFINITY;
+	fine = sequence_run(&c, 1, offsets, x, NULL, y, NULL);
+	for (int i = 0; i < TOKENS * SIZE; i++)
+		fine = fine && isnan(y[i]);
+	tap_ok(fine, "attention: nothing but minus infinity has no softmax");
+	case_free(&c.op);
+	sequence_free(&c);
+	free(x);
+	free(y);
+}
+
+static void
+test_places(void)
+{
+	struct sequence_case c = rotary_case(1, 8, 8, false, 64);
+	size_t		in = sequence_in(&c);
+	size_t		tokens = row_off[ROWS];
+	float	   *x = case_alloc(tokens * in * sizeof(float));
+	float	   *y = case_alloc(tokens * in * sizeof(float));
+	uint32_t	errors[ROWS] = {0};
+	bool		fine;
+
+	sequence_fill(x, tokens * in, 1);
+	fine = case_compile(&c.op, device) && sequence_run(&c, ROWS, row_off, x, NULL, y, errors);
+	for (uint32_t row = 0; row < ROWS; row++)
+		fine = fine && errors[row] == (lengths[row] > 64 ? (uint32_t) INFER_ERROR_INPUT : 0);
+	tap_ok(fine, "rotary: a place beyond the table is its row's error");
+	case_free(&c.op);
+	sequence_free(&c);
+	free(x);
+	free(y);
+}
+
+/* Rows without tokens: their pooled vectors are zeros, whatever was there. */
+static void
+test_empty(void)
+{
+	struct sequence_case c = pool_case(POOL_MAX, 5);
+	float	   *x = case_alloc(row_off[ROWS] * 5 * sizeof(float));
+	float		y[ROWS * 5];
+	uint32_t	none[3] = {0};
+	bool		fine;
+
+	memset(y, 0xFF, sizeof(y));
+	fine = case_compile(&c.op, device) && sequence_run(&c, ROWS, row_off, x, NULL, y, NULL);
+	for (int i = 0; i < 5; i++)
+		fine = fine && y[1 * 5 + i] == 0 && y[5 * 5 + i] == 0;
+	tap_ok(fine, "pool: a row without tokens is zeros");
+	tap_ok(sequence_run(&c, 2, none, x, NULL, y, NULL) && sequence_run(&c, 0, none, x, NULL, y, NULL),
+		   "pool: no tokens at all, no rows at all");
+	case_free(&c.op);
+	free(x);
+	c = attention_case(2, 8, 0, 0);
+	fine = case_compile(&c.op, device) && sequence_run(&c, 2, none, y, NULL, y, NULL) &&
+		sequence_run(&c, 0, none, y, NULL, y, NULL);
+	tap_ok(fine, "attention: no tokens at all, no rows at all");
+	case_free(&c.op);
+}
+
+static bool
+refused(struct sequence_case c)
+{
+	bool		compiled = case_compile(&c.op, device);
+
+	if (compiled)
+		case_free(&c.op);
+	sequence_free(&c);
+	return !compiled;
+}
+
+static void
+test_refusals(void)
+{
+	struct sequence_case c = attention_case(2, 32, 0, 0);
+	struct device_batch batch = {.items = {1, 1, 4}};
+	float		x[4 * 3 * 2 * 32] = {0};
+	float		y[4 * 2 * 32];
+	uint32_t	wrong[2] = {0, 5};
+	struct status status;
+
+	c.op.tensors[0].dims[0]++;
+	tap_ok(refused(c), "attention: a shape that is not the heads' is refused");
+	c = attention_case(2, 32, 0, 3);
+	c.op.tensors[1].dims[0]--;
+	tap_ok(refused(c), "attention: too few biases are refused");
+	c = attention_case(2, 32, 0, 0);
+	c.op.tensors[1].lead = DEVICE_LEAD_ROWS;
+	tap_ok(refused(c), "attention: an output per row is refused");
+	c = norm_case(NORM_LAYER, 8);
+	c.op.tensors[2].dims[0] = 7;
+	tap_ok(refused(c), "norm: too few factors are refused");
+	c = rotary_case(2, 8, 7, false, 10);
+	tap_ok(refused(c), "rotary: an odd number is refused");
+	c = gate_case(UNARY_GELU, 8, false);
+	c.op.tensors[0].dims[0] = 15;
+	tap_ok(refused(c), "gate: what has no halves is refused");
+	c = pool_case(POOL_LAST + 1, 8);
+	tap_ok(refused(c), "pool: an unknown function is refused");
+
+	c = attention_case(2, 32, 0, 0);
+	status_clear(&status);
+	tap_ok(case_compile(&c.op, device) && !case_run_batch(&c.op, &batch, (void *[]) {x, y}, &status) &&
+		   status.error == INFER_ERROR_INTERNAL, "a batch without offsets is refused: %s", status.message);
+	batch.row_off = wrong;
+	status_clear(&status);
+	tap_ok(!case_run_batch(&c.op, &batch, (void *[]) {x, y}, &status) && status.error == INFER_ERROR_INTERNAL,
+		   "offsets beyond the tokens are refused: %s", status.message);
+	case_free(&c.op);
+}
+
+/* Of one number of tokens, one long row is predicted to take longer than many short ones. */
+static void
+test_estimates(void)
+{
+	struct sequence_case c = attention_case(12, 32, 0, 0);
+	struct device_batch many = {.items = {1, 256, 4096}, .pairs = 256 * 16 * 16};
+	struct device_batch one = {.items = {1, 1, 4096}, .pairs = 4096 * 4096};
+	struct device_batch unsaid = {.items = {1, 1, 4096}};
+	uint64_t	nsec;
+	uint64_t	predicted;
+	bool		fine = case_compile(&c.op, device);
+
+	nsec = device->ops->estimate_nsec(device, c.op.program, &many);
+	fine = fine && device->ops->estimate_nsec(device, c.op.program, &one) > 10 * nsec &&
+		device->ops->estimate_nsec(device, c.op.program, &unsaid) == device->ops->estimate_nsec(device, c.op.program, &one);
+	tap_ok(fine, "attention: predicted by pairs of tokens");
+	device->ops->segment_end(device, c.op.program, 0, &one, 1, &predicted);
+	tap_ok(predicted > 10 * nsec, "a segment's time likewise");
+	case_free(&c.op);
+	c = attention_case(12, 32, 64, 0);
+	fine = case_compile(&c.op, device) && device->ops->estimate_nsec(device, c.op.program, &one) < 10 * nsec * 129 / 16;
+	tap_ok(fine, "attention: a window bounds what is predicted");
+	case_free(&c.op);
+}
+
+int
+main(void)
+{
+	static const char *const archs[] = {"scalar", "avx2", "avx512"};
+
+	for (uint32_t row = 0; row < ROWS; row++)
+		row_off[row + 1] = row_off[row] + lengths[row];
+	for (size_t a = 0; a < sizeof(archs) / sizeof(*archs); a++)
+	{
+		struct device_options options = {.threads = 1, .arch = archs[a]};
+		struct status status;
+
+		status_clear(&status);
+		device = device_open("cpu", &options, &status);
+		if (device == NULL)
+		{
+			tap_skip(archs[a], "not on this processor");
+			continue;
+		}
+		printf("# %s\n", archs[a]);
+		test_formulas();
+		test_nan();
+		test_infinities();
+		device->ops->close(device);
+	}
+	device = case_device("cpu", NULL, 1);
+	test_places();
+	test_empty();
+	test_refusals();
+	test_estimates();
+	device->ops->close(device);
+	return tap_done();
+}
