@@ -43,7 +43,8 @@ main(void)
 	request = (struct request) {.entry = &entry, .batches = 1};
 	request.batch.rows = request.batch.done = 1;
 	batch.slices_count = batch.rows = 1;
-	batch.slices[0] = (struct batch_slice) {.request = &request.batch, .count = 1};
+	batch.cost = batch.units = 1;
+	batch.slices[0] = (struct batch_slice) {.request = &request.batch, .count = 1, .rows = 1, .units = 1, .cost = 1};
 	for (int run = 0; run < RUNS; run++)
 	{
 		uint64_t	began = process_clock();

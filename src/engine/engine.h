@@ -183,6 +183,7 @@ struct entry
 	struct latency latency;
 	struct latency_errors latency_errors;
 	uint64_t	measured;			/* batches, since it was loaded */
+	uint64_t	prior_batch;		/* nsec: of a batch's constant part, by the model's own prediction */
 
 	/* loading */
 	bool		loading;			/* the loader has a job for it */

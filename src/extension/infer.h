@@ -46,6 +46,7 @@ extern int	infer_cache_size;			/* MB */
 extern int	infer_nice;
 extern char *infer_preload;
 extern int	infer_batch_rows;			/* sighup */
+extern int	infer_batch_tokens;			/* sighup */
 extern int	infer_batch_delay;			/* usec */
 extern int	infer_job_share;			/* percent */
 extern int	infer_slice;				/* usec, 0 the device's own */

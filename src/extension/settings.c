@@ -20,6 +20,7 @@
 
 int			infer_batch_delay;
 int			infer_batch_rows;
+int			infer_batch_tokens;
 bool		infer_batching = true;
 int			infer_cache_size;
 int			infer_cpu_threads;
@@ -139,6 +140,12 @@ define_scheduling_settings(void)
 							NULL,
 							&infer_batch_rows,
 							256, 1, 65536,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("infer.batch_tokens",
+							"Sets the tokens of texts that one batch holds at most.",
+							"A text with more is computed by itself; 0 means no limit.",
+							&infer_batch_tokens,
+							16384, 0, 1 << 30,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("infer.engine_timeout",
 							"Sets how long the engine may give no sign of life before it is replaced.",

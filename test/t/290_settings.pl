@@ -47,7 +47,7 @@ is(niceness(), '0', 'infer.nice 0');
 $server->safe_psql("SELECT (infer.outputs('large$_', $input))[1]") for 1 .. 3;
 is($server->safe_psql("SELECT count(*) FROM infer.loaded_models WHERE state = 'loaded' AND model LIKE 'large_'"), '3', 'with more memory all of them stay');
 
-# ---- at a reload: batch_delay, batch_rows, job_share, queue_limit, payload_limit, engine_timeout ----
+# ---- at a reload: batch_delay, batch_rows, batch_tokens, job_share, queue_limit, payload_limit, engine_timeout ----
 
 sub reload
 {
@@ -93,6 +93,7 @@ $interactive->kill('TERM');
 $interactive->finish;
 $job->quit;
 reload('batch_rows', 256, 256);
+reload('batch_tokens', 4096, 4096);
 
 my $hang = 'SELECT infer.predict(\'m\', 666)';
 $server->restart('infer.device' => 'null:hang_on=666,delay=5', 'infer.engine_timeout' => '1h');

@@ -3,7 +3,8 @@
  *	  The policy of scheduler/policy on a virtual clock: whatever comes in whatever order.
  *
  * Random steps (arrivals, cancels, deadlines, batches and their segments, models that come and
- * go, settings that change), and after each of them what the policy counts is counted anew:
+ * go, settings that change; rows that differ in what they take, some of which are nothing to compute;
+ * requests that are prepared first), and after each of them what the policy counts is counted anew:
  * every row is given out exactly once or not at all, every request ends exactly once, nothing
  * idles while something could run.
  */
@@ -17,6 +18,8 @@
 #define REQUESTS	256
 #define SESSIONS	64
 #define MODELS		6
+#define ROWS		400
+#define WEIGHED		4			/* the first of the models whose rows are weighed */
 #define STEPS		400000
 #define ROLES		2000		/* more than there are accounts */
 
@@ -43,11 +46,14 @@ static struct known
 {
 	bool		pending;
 	bool		dropped;			/* cancelled, late or drained: the rest of its rows is not given out */
+	bool		held;				/* being prepared */
 	uint32_t	given;
 	uint32_t	ended;
 	uint32_t	running;			/* batches that compute rows of it */
 }			known[REQUESTS];
 
+static uint32_t units[REQUESTS][ROWS];
+static uint32_t costs[REQUESTS][ROWS];
 static uint64_t rows_pushed;
 static uint64_t rows_given;
 static uint64_t rows_dropped;
@@ -79,10 +85,36 @@ is_late(const struct batch_request *r)
 	return r->deadline != 0 && now >= r->deadline;
 }
 
+struct sums
+{
+	uint64_t	units;
+	uint64_t	cost;
+};
+
+/* What rows of a request take, as they were made. */
+static struct sums
+sum_rows(const struct batch_request *r, uint32_t first, uint32_t end, uint32_t *computed)
+{
+	struct sums sums = {0, 0};
+
+	*computed = 0;
+	for (uint32_t row = first; row < end; row++)
+	{
+		if (r->units != NULL && r->units[row] == 0)
+			continue;
+		++*computed;
+		sums.units += r->units != NULL ? r->units[row] : 1;
+		sums.cost += r->costs != NULL ? r->costs[row] : r->model->cost_row;
+	}
+	return sums;
+}
+
 static void
-check_queue(const struct batch_model *m, uint32_t c, uint64_t *rows)
+check_queue(const struct batch_model *m, uint32_t c, uint64_t *rows, struct sums *all)
 {
 	const struct batch_request *head = &m->queues[c];
+	struct sums sums;
+	uint32_t	computed;
 
 	for (const struct batch_request *r = head->next; r != head; r = r->next)
 	{
@@ -91,6 +123,11 @@ check_queue(const struct batch_model *m, uint32_t c, uint64_t *rows)
 		check(r->model == m && r->class_ == c && known_of(r)->pending && !known_of(r)->dropped, "who is in a queue");
 		check(r->taken == known_of(r)->given && r->taken < r->rows, "rows taken");
 		*rows += r->rows - r->taken;
+		sums = sum_rows(r, r->taken, r->rows, &computed);
+		check(computed > 0, "what waits is something to compute");
+		check(sums.units == r->units_left && sums.cost == r->cost_left, "what a request's waiting rows take");
+		all->units += sums.units;
+		all->cost += sums.cost;
 	}
 }
 
@@ -104,17 +141,19 @@ check_models(void)
 	for (int m = 0; m < MODELS; m++)
 	{
 		uint64_t	all = 0;
+		struct sums sums = {0, 0};
 
 		for (uint32_t c = 0; c < BATCH_CLASSES; c++)
 		{
 			uint64_t	rows = 0;
 
-			check_queue(&models[m], c, &rows);
+			check_queue(&models[m], c, &rows, &sums);
 			check(rows == models[m].rows_class[c], "a model's waiting rows of a class");
 			rows_class[c] += rows;
 			all += rows;
 		}
 		check(all == models[m].rows_waiting, "a model's waiting rows");
+		check(sums.units == models[m].units_waiting && sums.cost == models[m].cost_waiting, "what a model's waiting rows take");
 		waiting += all > 0;
 	}
 	for (const struct batch_model *m = policy.models.next; m != &policy.models; m = m->next)
@@ -187,32 +226,80 @@ ended(struct batch_request *r)
 	k->ended++;
 }
 
+/* What each row takes; one row at least is something to compute. */
+static void
+weigh(uint32_t at)
+{
+	struct batch_request *r = &requests[at];
+
+	r->units = dice(3) > 0 ? units[at] : NULL;
+	r->costs = dice(3) > 0 ? costs[at] : NULL;
+	for (uint32_t row = 0; row < r->rows; row++)
+	{
+		units[at][row] = dice(4) == 0 ? 0 : 1 + dice(500);
+		costs[at][row] = dice(20) == 0 ? 0 : dice(1500);
+	}
+	units[at][dice(r->rows)] = 1;
+}
+
 static void
 push(void)
 {
 	uint32_t	at = dice(REQUESTS);
 	struct batch_request *r = &requests[at];
-	struct batch_model *model = &models[dice(MODELS)];
+	uint32_t	m = dice(MODELS);
 	uint32_t	waits = policy.requests_class[INFER_CLASS_INTERACTIVE];
+	bool		held;
 	bool		taken;
 
 	if (known[at].pending)
 		return;
 	memset(r, 0xA5, sizeof(*r));
 	r->next = r->prev = NULL;
-	r->rows = 1 + (dice(4) == 0 ? dice(400) : dice(8));
+	r->rows = 1 + (dice(4) == 0 ? dice(ROWS) : dice(8));
 	r->class_ = dice(BATCH_CLASSES);
 	r->deadline = dice(6) == 0 ? now + dice(20000) : 0;
 	r->marked = dice(20) == 0;
-	r->units = NULL;
+	r->units = r->costs = NULL;
 	r->role = dice(ROLES);
 	r->session = dice(10) == 0 ? NULL : &sessions[dice(SESSIONS)];
-	taken = batch_push(&policy, model, r, now);
+	held = m >= WEIGHED && dice(2) == 0;
+	if (m >= WEIGHED && !held)
+		weigh(at);
+	taken = held ? batch_admit(&policy, &models[m], r, now) : batch_push(&policy, &models[m], r, now);
 	check(taken == (r->class_ != INFER_CLASS_INTERACTIVE || waits < policy.requests_max), "who is refused");
 	if (!taken)
 		return;
-	known[at] = (struct known) {.pending = true, .ended = known[at].ended};
+	known[at] = (struct known) {.pending = true, .held = held, .ended = known[at].ended};
 	rows_pushed += r->rows;
+}
+
+/* One that was prepared waits, or has ended; one that waits is to be prepared. */
+static void
+prepare(uint32_t at)
+{
+	struct batch_request *r = &requests[at];
+
+	if (!known[at].pending)
+		return;
+	if (!known[at].held)
+	{
+		if (r->model < &models[WEIGHED] || r->next == NULL || r->taken > 0)
+			return;
+		batch_hold(&policy, r);
+		known[at].held = true;
+		return;
+	}
+	known[at].held = false;
+	known[at].dropped |= dice(8) == 0;
+	if (known[at].dropped)
+	{
+		batch_end(&policy, r);
+		ended(r);
+		return;
+	}
+	weigh(at);
+	batch_queue(&policy, r, now);
 }
 
 static void
@@ -226,7 +313,7 @@ cancel(void)
 	if (batch_cancel(&policy, &requests[at]))
 		ended(&requests[at]);
 	else
-		check(known[at].running > 0, "a cancelled request that is not computed ends at once");
+		check(known[at].running > 0 || known[at].held, "a cancelled request that is not computed ends at once");
 }
 
 static void
@@ -257,7 +344,7 @@ drain(void)
 	if (m->ready)
 		return;
 	for (int i = 0; i < REQUESTS; i++)
-		known[i].dropped |= known[i].pending && requests[i].model == m && known[i].running == 0;
+		known[i].dropped |= known[i].pending && requests[i].model == m && known[i].running == 0 && !known[i].held;
 	while ((r = batch_drain(&policy, m)) != NULL)
 		ended(r);
 	check(m->rows_waiting == 0, "a drained model");
@@ -269,7 +356,11 @@ check_slice(const struct batch *b, const struct batch_slice *s, uint32_t at)
 	struct known *k = known_of(s->request);
 
 	check(s->request->model == b->model && s->count > 0, "a slice of the batch's model");
-	check(k->pending && !k->dropped && !is_late(s->request), "nobody's rows are computed");
+	uint32_t	computed;
+	struct sums sums = sum_rows(s->request, s->first, s->first + s->count, &computed);
+
+	check(k->pending && !k->held && !k->dropped && !is_late(s->request), "nobody's rows are computed");
+	check(computed > 0 && computed == s->rows && sums.units == s->units && sums.cost == s->cost, "what a slice's rows take");
 	check(s->first == k->given && s->first + s->count <= s->request->rows, "each row is given out once, in order");
 	check(at == 0 || (s->request->class_ == b->class_ && k->running == 0 && !s->request->marked), "who interrupts");
 	check(s->request->marked == b->marked && (!b->marked || b->rows == 1), "a marked row is alone");
@@ -279,6 +370,7 @@ static void
 took(struct batch *b)
 {
 	uint32_t	rows = 0;
+	struct sums sums = {0, 0};
 	const struct batch *outer = depth > 0 ? &stack[depth - 1].batch : NULL;
 
 	check(outer == NULL || b->class_ < outer->class_ || b->class_ == INFER_CLASS_INTERACTIVE, "a higher class interrupts");
@@ -290,13 +382,18 @@ took(struct batch *b)
 		check_slice(b, s, depth);
 		known_of(s->request)->given += s->count;
 		known_of(s->request)->running++;
-		rows += s->count;
+		rows_given += s->count;
+		rows += s->rows;
+		sums.units += s->units;
+		sums.cost += s->cost;
 	}
-	rows_given += rows;
 	check(rows == b->rows && rows == b->rows_class[0] + b->rows_class[1] + b->rows_class[2], "a batch's rows");
+	check(sums.units == b->units && sums.cost == b->cost &&
+		  sums.cost == b->cost_class[0] + b->cost_class[1] + b->cost_class[2], "what a batch's rows take");
 	check(b->model->ready, "of a model that is loaded");
 	check(rows == 1 || rows <= (b->model->rows_max < policy.rows_max ? b->model->rows_max : policy.rows_max), "rows at most");
-	check(rows == 1 || b->model->nsec_batch >= policy.slice || batch_nsec(b->model, rows) <= policy.slice, "a slice at most");
+	check(rows == 1 || b->model->nsec_batch >= policy.slice || batch_nsec(b->model, b->cost) <= policy.slice, "a slice at most");
+	check(rows == 1 || !b->model->weighed || policy.units_max == 0 || b->units <= policy.units_max, "units at most");
 	stack[depth].interrupted = 0;
 	stack[depth].between = false;
 	stack[depth++].nsec = 0;
@@ -323,6 +420,24 @@ form(void)
 			check(!could_run(&requests[i], c), "nothing idles while something could run");
 }
 
+/* The next row to compute of the first interactive request that may pass is longer than a slice. */
+static bool
+is_long(const struct batch_model *m)
+{
+	const struct batch_request *r = m->queues[INFER_CLASS_INTERACTIVE].next;
+	uint32_t	row;
+
+	while (r != &m->queues[INFER_CLASS_INTERACTIVE] && (r->marked || known_of(r)->running > 0 || is_late(r)))
+		r = r->next;
+	if (r == &m->queues[INFER_CLASS_INTERACTIVE])
+		return false;
+	row = r->taken;
+
+	while (r->units != NULL && r->units[row] == 0)
+		row++;
+	return batch_nsec(r->model, r->costs != NULL ? r->costs[row] : r->model->cost_row) > policy.slice;
+}
+
 /* Nothing passes although it waits: only for a reason. */
 static void
 check_not_passed(const struct running *r)
@@ -335,7 +450,7 @@ check_not_passed(const struct running *r)
 	for (int i = 0; i < REQUESTS; i++)
 		for (uint32_t c = 0; c < (interactive ? 1 : r->batch.class_); c++)
 			check(!could_run(&requests[i], c) || requests[i].marked || known[i].running > 0 ||
-				  (interactive && batch_nsec(requests[i].model, 1) > policy.slice), "a call that may pass does");
+				  (interactive && is_long(requests[i].model)), "a call that may pass does");
 }
 
 static void
@@ -408,7 +523,7 @@ change(void)
 {
 	struct batch_model *m = &models[dice(MODELS)];
 
-	switch (dice(5))
+	switch (dice(6))
 	{
 		case 0:
 			m->ready = dice(4) != 0;
@@ -425,7 +540,11 @@ change(void)
 			break;
 		case 4:
 			m->nsec_row = dice(3) == 0 ? 0 : dice(2000);
+			m->nsec_row <<= m->weighed ? BATCH_COST_SHIFT - 10 : 0;
 			m->nsec_batch = dice(3) == 0 ? 0 : dice(6000);
+			break;
+		case 5:
+			policy.units_max = dice(3) == 0 ? 0 : 1 + dice(2000);
 			break;
 	}
 }
@@ -438,8 +557,10 @@ step(void)
 	now += dice(300);
 	if (what < 40)
 		push();
-	else if (what < 47)
+	else if (what < 46)
 		cancel();
+	else if (what < 48)
+		prepare(dice(REQUESTS));
 	else if (what < 52)
 		expire();
 	else if (what < 53)
@@ -476,6 +597,8 @@ start(uint32_t rows_max, uint64_t slice, uint32_t share)
 		models[m].rows_max = m == 0 ? 3 : 1000;
 		models[m].nsec_row = 100 * (uint64_t) m;
 		models[m].ready = true;
+		models[m].weighed = m >= WEIGHED;
+		models[m].cost_row = m >= WEIGHED ? 70 * (uint64_t) m : 1;
 	}
 }
 
@@ -504,6 +627,9 @@ test_random(unsigned from)
 	for (int i = 0; i < 10 * REQUESTS * 400 && policy.requests > 0 && wrong == NULL; i++)
 	{
 		expire();
+		for (uint32_t at = 0; at < REQUESTS; at++)
+			if (known[at].held)
+				prepare(at);
 		if (depth > 0)
 			finish();
 		else

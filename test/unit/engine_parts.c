@@ -18,6 +18,7 @@
 #include "engine/process/settings.h"
 #include "engine/registry/residency.h"
 #include "engine/scheduler/latency.h"
+#include "engine/scheduler/predict.h"
 #include "engine/status.h"
 #include "tap.h"
 
@@ -37,12 +38,13 @@ test_settings(void)
 	struct status status;
 
 	settings_default(&s);
-	tap_ok(s.batch_rows == 256 && s.payload_limit == 1ull << 30 && s.engine_timeout == 10000000 &&
+	tap_ok(s.batch_rows == 256 && s.batch_tokens == 16384 && s.payload_limit == 1ull << 30 && s.engine_timeout == 10000000 &&
 		   s.job_share == 5 && s.slice == 0 && s.cache_size == 10ull << 30 && strcmp(s.device, "auto") == 0, "settings have their defaults");
 	tap_ok(set(&s, "memory=4096", false, &status) && s.memory == 4096ull << 20 &&
 		   set(&s, "payload_limit=1024", false, &status) && s.payload_limit == 1 << 20 &&
 		   set(&s, "engine_timeout=5000", false, &status) && s.engine_timeout == 5000000 &&
 		   set(&s, "slice=2500", true, &status) && s.slice == 2500 && set(&s, "job_share=20", true, &status) && s.job_share == 20 &&
+		   set(&s, "batch_tokens=0", true, &status) && s.batch_tokens == 0 &&
 		   set(&s, "batch_delay=30", false, &status) && s.batch_delay == 30, "plain numbers are in the server's units");
 	tap_ok(set(&s, "memory=2GB", false, &status) && s.memory == 2ull << 30 &&
 		   set(&s, "batch_delay=2ms", false, &status) && s.batch_delay == 2000, "units may be written");
@@ -91,7 +93,7 @@ test_latency(void)
 	for (int i = 0; i < 100; i++)
 		latency_record(&large, 256, 9000000);
 	tap_ok(latency_estimate(&l, 100, 500000, 10000) == 1000000 && latency_estimate(&large, 1, 100000, 4500000) == 200000 &&
-		   latency_mean_rows(&large) == 256, "and where there is a prior, it is scaled by how far off it is");
+		   latency_mean_cost(&large) == 256, "and where there is a prior, it is scaled by how far off it is");
 	for (int i = 0; i < 300; i++)
 		latency_record(&l, 1 + (uint32_t) i % 64, 10000 + 500 * (1 + (uint64_t) i % 64));
 	t = latency_estimate(&l, 32, 0, 0);
@@ -101,6 +103,63 @@ test_latency(void)
 	latency_record(&l, 1, 1000000000);
 	t = latency_estimate(&l, 1, 0, 0);
 	tap_ok(t < 200000, "one outlier teaches little (%llu)", (unsigned long long) t);
+}
+
+static bool
+weighs(struct model *model, struct model_request *request, struct status *status)
+{
+	return true;
+}
+
+/* 1 µs a token, 8 of them in a usual row, and 100 µs. */
+static uint64_t
+prior(struct model *model, const struct model_cost *cost)
+{
+	return 100000 + 1000 * (cost->tokens > 0 ? cost->tokens : 8 * (uint64_t) cost->rows);
+}
+
+static const struct model_ops weighed_ops = {.prepare = weighs, .estimate_nsec = prior};
+
+/* What a batch of rows of so many tokens is predicted to take, percent of what it does. */
+static uint64_t
+predicted(struct entry *entry, uint32_t rows, uint32_t tokens)
+{
+	struct batch batch = {.rows = rows, .units = rows * tokens, .cost = 1000 * (uint64_t) rows * tokens};
+
+	return 100 * predict_batch(entry, &batch) / (50000 + 3000 * (uint64_t) rows * tokens);
+}
+
+static void
+test_weighed(void)
+{
+	static struct engine engine;
+	static struct entry entry;
+	struct model model = {.ops = &weighed_ops, .batch_rows_max = 100};
+	uint64_t	unmeasured;
+
+	engine.policy.rows_max = 256;
+	engine.policy.slice = 10000000;
+	batch_model_init(&entry.queue);
+	entry.queue.rows_max = 100;
+	entry.model = &model;
+	predict_reset(&engine, &entry);
+	tap_ok(entry.queue.weighed && entry.queue.cost_row == 8000 && batch_nsec(&entry.queue, 8000) == 108000 &&
+		   batch_nsec(&entry.queue, 500000) == 600000, "before it is measured a model's own prediction of its rows counts");
+	unmeasured = predicted(&entry, 1, 5);
+	for (uint32_t i = 0; i < 100; i++)
+	{
+		uint32_t	tokens = i * 37 % 100 < 50 ? 5 : 500;
+		uint32_t	rows = 1 + i % 4;
+		uint64_t	cost = 1000 * (uint64_t) rows * tokens;
+
+		predict_learn(&engine, &entry, cost, predict_nsec(&entry, cost), 50000 + 3 * cost);
+	}
+	tap_ok(unmeasured > 105 && predicted(&entry, 1, 5) >= 98 && predicted(&entry, 1, 5) <= 102 &&
+		   predicted(&entry, 1, 500) >= 98 && predicted(&entry, 1, 500) <= 102 && predicted(&entry, 16, 60) >= 98 &&
+		   predicted(&entry, 16, 60) <= 102, "afterwards rows of 5 and of 500 tokens are predicted right");
+	tap_ok(latency_errors_median(&entry.latency_errors) < 20, "and the predictions' error says so (%u)", latency_errors_median(&entry.latency_errors));
+	tap_ok(batch_nsec(&entry.queue, 500000) > 1500000 && batch_nsec(&entry.queue, 500000) < 1600000 &&
+		   batch_nsec(&entry.queue, 5000) > 62000 && batch_nsec(&entry.queue, 5000) < 68000, "as the policy sees it, too");
 }
 
 static void
@@ -262,6 +321,7 @@ main(void)
 	test_settings();
 	test_counters();
 	test_latency();
+	test_weighed();
 	test_residency();
 	test_files(folder);
 	test_path(folder);

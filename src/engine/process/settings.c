@@ -43,6 +43,7 @@ struct setting
 static const struct setting settings_table[] = {
 	{"batch_delay", UNIT_USEC, FIELD(batch_delay), true, 1, 0, 1000000, "0", "longest wait to fill a batch"},
 	{"batch_rows", UNIT_COUNT, FIELD(batch_rows), true, 1, 1, INFER_ROWS_MAX, "256", "rows of one batch"},
+	{"batch_tokens", UNIT_COUNT, FIELD(batch_tokens), true, 1, 0, 1u << 30, "16384", "tokens of one batch, 0: no bound"},
 	{"cache_size", UNIT_BYTES, FIELD(cache_size), true, MB, 0, BYTES_MAX, "10GB", "size of the model cache on disk, kept by whoever writes into it"},
 	{"cpu_threads", UNIT_COUNT, FIELD(cpu_threads), false, 1, 0, 1024, "0", "compute threads, 0: one per usable core"},
 	{"device", UNIT_TEXT, FIELD(device), false, 0, 0, 0, "auto", "auto, cpu, or null:FAULT,... for tests"},

@@ -27,6 +27,7 @@ struct settings
 	/* also later */
 	uint64_t	cache_size;			/* bytes; kept by backends and the loader, each for what it writes */
 	uint32_t	batch_rows;
+	uint32_t	batch_tokens;		/* 0: no bound */
 	uint64_t	batch_delay;		/* usec */
 	uint32_t	job_share;			/* percent */
 	uint64_t	slice;				/* usec, 0: the device's own */

@@ -12,15 +12,15 @@
 #define UNKNOWN_NSEC_PER_ROW	1000000	/* no prior, no measurement: not a small request */
 
 void
-latency_record(struct latency *latency, uint32_t rows, uint64_t nsec)
+latency_record(struct latency *latency, uint64_t cost, uint64_t nsec)
 {
-	double		x = rows;
+	double		x = (double) cost;
 	double		y = (double) nsec;
 	double		most = y;
 
 	/* not for what is plainly none: as large a batch as the others, and not much longer */
-	if ((x * latency->n < latency->x || y * latency->n > OUTLIER * latency->y) && latency_is_known(latency, rows))
-		most = OUTLIER * (double) latency_estimate(latency, rows, 0, 0);
+	if ((x * latency->n < latency->x || y * latency->n > OUTLIER * latency->y) && latency_is_known(latency, cost))
+		most = OUTLIER * (double) latency_estimate(latency, cost, 0, 0);
 	latency->outliers = y > most ? latency->outliers + 1 : 0;
 	if (y > most && latency->outliers < OUTLIERS_MAX)
 		y = most;
@@ -41,32 +41,34 @@ spread(const struct latency *latency)
 }
 
 int
-latency_is_known(const struct latency *latency, uint32_t rows)
+latency_is_known(const struct latency *latency, uint64_t cost)
 {
+	double		x = (double) cost;
 	double		mean;
 
 	if (latency->n < SAMPLES_MIN)
 		return 0;
 	mean = latency->x / latency->n;
-	return spread(latency) > 0.05 || (rows >= mean * 0.5 && rows <= mean * 2);
-}
-
-uint32_t
-latency_mean_rows(const struct latency *latency)
-{
-	return latency->n > 0 ? (uint32_t) (latency->x / latency->n + 0.5) : 0;
+	return spread(latency) > 0.05 || (x >= mean * 0.5 && x <= mean * 2);
 }
 
 uint64_t
-latency_estimate(const struct latency *latency, uint32_t rows, uint64_t prior_nsec, uint64_t prior_mean_nsec)
+latency_mean_cost(const struct latency *latency)
 {
+	return latency->n > 0 ? (uint64_t) (latency->x / latency->n + 0.5) : 0;
+}
+
+uint64_t
+latency_estimate(const struct latency *latency, uint64_t cost, uint64_t prior_nsec, uint64_t prior_mean_nsec)
+{
+	double		x = (double) cost;
 	double		mean_x;
 	double		mean_y;
 	double		slope;
 	double		value;
 
 	if (latency->n < SAMPLES_MIN)
-		return prior_nsec > 0 ? prior_nsec : (uint64_t) rows * UNKNOWN_NSEC_PER_ROW;
+		return prior_nsec > 0 ? prior_nsec : cost * UNKNOWN_NSEC_PER_ROW;
 	mean_x = latency->x / latency->n;
 	mean_y = latency->y / latency->n;
 	if (spread(latency) > 0.05)
@@ -75,16 +77,16 @@ latency_estimate(const struct latency *latency, uint32_t rows, uint64_t prior_ns
 			(latency->xx / latency->n - mean_x * mean_x);
 		if (slope < 0)
 			slope = 0;
-		value = mean_y + slope * (rows - mean_x);
-		if (value < slope * rows)
-			value = slope * rows;	/* never a negative constant part */
+		value = mean_y + slope * (x - mean_x);
+		if (value < slope * x)
+			value = slope * x;	/* never a negative constant part */
 	}
-	else if (rows >= mean_x * 0.5 && rows <= mean_x * 2)
+	else if (x >= mean_x * 0.5 && x <= mean_x * 2)
 		value = mean_y;
 	else if (prior_nsec > 0 && prior_mean_nsec > 0)
 		value = mean_y * (double) prior_nsec / (double) prior_mean_nsec;
-	else if (rows > mean_x)
-		value = mean_y * rows / mean_x;	/* an upper bound: no constant part */
+	else if (x > mean_x)
+		value = mean_y * x / mean_x;	/* an upper bound: no constant part */
 	else
 		value = mean_y;
 	return value > 1 ? (uint64_t) value : 1;

@@ -39,6 +39,12 @@ estimate_queue(struct engine *engine, struct batch_model *queue)
 
 	if (!queue->ready || queue->rows_waiting == 0)
 		return 0;
+	if (queue->weighed)
+	{
+		uint64_t	nsec = batch_nsec(queue, queue->cost_waiting);
+
+		return nsec + nsec / engine->policy.slice * queue->nsec_batch;
+	}
 	if (queue->rows_waiting <= room)
 		return predict_nsec(entry, (uint32_t) queue->rows_waiting);
 	return predict_nsec(entry, room) * (queue->rows_waiting / room + 1);
@@ -61,6 +67,7 @@ scheduler_settings(struct engine *engine)
 	const struct settings *settings = &engine->settings;
 
 	engine->policy.rows_max = settings->batch_rows;
+	engine->policy.units_max = settings->batch_tokens;
 	engine->policy.delay = settings->batch_delay * 1000;
 	engine->policy.slice = settings->slice > 0 ? settings->slice * 1000 : SLICE_CPU;
 	engine->policy.share = settings->job_share;
@@ -104,12 +111,12 @@ scheduler_drain(struct engine *engine, struct entry *entry, const struct status 
  * loaded.  A model that hangs does so on the scheduler's thread, and the loop goes on serving.
  */
 static bool
-is_small(struct engine *engine, const struct batch *batch, uint32_t rows)
+is_small(struct engine *engine, const struct batch *batch)
 {
 	struct entry *entry = entry_of(batch->model);
 	uint64_t	most = engine->policy.slice < ENGINE_INLINE_NSEC ? engine->policy.slice : ENGINE_INLINE_NSEC;
 
-	return latency_has_run(&entry->latency) && predict_nsec(entry, rows) < most;
+	return latency_has_run(&entry->latency) && predict_nsec(entry, batch->cost) < most;
 }
 
 /* Lock held.  Runs the next batch if it is one for the loop; otherwise wakes the scheduler. */
@@ -124,7 +131,7 @@ run_small(struct engine *engine, struct runner *runner, uint64_t now)
 	if (engine->running || engine->policy.requests == 0)
 		return false;
 	next = batch_choose(&engine->policy, now, batch, &rows, &wake);
-	if (next == BATCH_NOW && is_small(engine, batch, rows) && batch_take(&engine->policy, now, batch))
+	if (next == BATCH_NOW && is_small(engine, batch) && batch_take(&engine->policy, now, batch))
 	{
 		engine->running = true;
 		turn_run(engine, runner, 0, now);

@@ -53,6 +53,18 @@ turn_finish(struct request *request)
 
 /* ---- beginning ---- */
 
+/* Of a slice's rows, the first that is something to compute. */
+static uint32_t
+first_computed(const struct batch_slice *slice)
+{
+	const uint32_t *units = slice->request->units;
+	uint32_t	row = slice->first;
+
+	while (units != NULL && units[row] == 0)
+		row++;
+	return row;
+}
+
 /* Lock held: from the policy's slices to the model's, and what the clients may see of it. */
 static void
 begin(struct turn *turn, uint64_t now)
@@ -70,21 +82,21 @@ begin(struct turn *turn, uint64_t now)
 		turn->slices[i] = (struct model_slice) {
 			.request = &request->work, .first = slice->first, .count = slice->count
 		};
-		counters_rows_waited(request, slice->count, waited);
+		counters_rows_waited(request, slice->rows, waited);
 		request->queue_nsec = waited;
 		request->began = now;
 		request->batches++;
 		if (batch->rows > request->batch_rows)
 			request->batch_rows = batch->rows;
 		if (batch->marked)
-			infer_store_release32(&request->region->map->running_row, slice->first);
+			infer_store_release32(&request->region->map->running_row, first_computed(slice));
 		infer_store_release32(&request->region->map->run_state, INFER_RUN_RUNNING);
 	}
 	turn->began = now;
 	counters_segment_begins(engine, now);
 	turn->nsec = 0;
 	turn->interrupted = 0;
-	turn->predicted = predict_nsec(entry, batch->rows);
+	turn->predicted = predict_batch(entry, batch);
 	entry->last_used = entry->last_ran = now;
 	engine->batch_ends = now + turn->predicted;
 	infer_store_release32(&engine->page->device_busy, 1);
@@ -170,7 +182,7 @@ prepare_yield(struct turn *turn)
 {
 	struct entry *entry = entry_of(turn->batch.model);
 	uint64_t	slice = turn->engine->policy.slice;
-	uint64_t	prior = predict_prior(entry, turn->batch.rows);
+	uint64_t	prior = predict_prior(entry, &turn->batch);
 	double		nsec = (double) slice;
 
 	if (prior > 0 && turn->predicted > 0)
@@ -190,17 +202,6 @@ count_failed(const struct batch_slice *slice, const struct request *request)
 	return failed;
 }
 
-static uint64_t
-count_tokens(const struct batch_slice *slice, const struct request *request)
-{
-	const uint32_t *units = request->work.units;
-	uint64_t	tokens = 0;
-
-	for (uint32_t row = slice->first; units != NULL && row < slice->first + slice->count; row++)
-		tokens += units[row];
-	return tokens;
-}
-
 /* Lock held: what the run teaches about model and device. */
 static void
 learn(struct turn *turn, struct entry *entry, enum run_result result)
@@ -209,7 +210,7 @@ learn(struct turn *turn, struct entry *entry, enum run_result result)
 
 	batch_charge(&engine->policy, &turn->batch, turn->nsec);
 	if (result == RUN_WHOLE)
-		predict_learn(engine, entry, turn->batch.rows, turn->predicted, turn->nsec);
+		predict_learn(engine, entry, turn->batch.cost, turn->predicted, turn->nsec);
 	__atomic_store_n(&engine->batches_refused, result == RUN_REFUSED ? engine->batches_refused + 1 : 0,
 					 __ATOMIC_RELAXED);
 	counters_batch_ends(entry, &turn->batch, turn->nsec, result != RUN_UNWANTED);
@@ -239,8 +240,8 @@ end(struct turn *turn, enum run_result result, uint64_t now)
 
 		request->compute_nsec += turn->nsec;
 		request->rows_failed += failed;
-		if (result != RUN_UNWANTED)
-			request->tokens += count_tokens(slice, request);
+		if (result != RUN_UNWANTED && slice->request->units != NULL)
+			request->tokens += slice->units;
 		counters_rows_done(request, failed, turn->runner->inline_ && slice->count == request->batch.rows);
 		infer_store_release32(&request->region->map->run_state, INFER_RUN_QUEUED);
 		if (batch_done(&engine->policy, slice->request, slice->count))

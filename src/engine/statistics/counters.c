@@ -44,7 +44,7 @@ counters_batch_ends(struct entry *entry, const struct batch *batch, uint64_t nse
 			c->rows += slice->count;
 		else
 			c->cancelled += slice->count;
-		c->compute_nsec += nsec * slice->count / batch->rows;
+		c->compute_nsec += batch_part(batch, slice->cost, nsec);
 		if ((seen & 1u << slice->request->class_) != 0)
 			continue;
 		seen |= 1u << slice->request->class_;

@@ -27,6 +27,7 @@ static EngineSetting settings[] = {
 	{"cache_size", &infer_cache_size, NULL, false},		/* MB */
 	{"nice", &infer_nice, NULL, false},
 	{"batch_rows", &infer_batch_rows, NULL, true},
+	{"batch_tokens", &infer_batch_tokens, NULL, true},
 	{"batch_delay", &infer_batch_delay, NULL, true},	/* usec */
 	{"job_share", &infer_job_share, NULL, true},		/* percent */
 	{"slice", &infer_slice, NULL, true},	/* usec */

@@ -9,59 +9,122 @@
 
 #include "../../../protocol/protocol.h"
 
-#define SLICE_BESIDE	3			/* of a slice, one part: how much bulk rows may lengthen an interactive batch */
-
 /* ---- which rows ---- */
 
-struct room							/* what is left of a batch's */
+static uint64_t
+least(uint64_t a, uint64_t b)
 {
-	uint32_t	rows;
-	uint64_t	units;
-	uint32_t	passed;				/* requests looked past */
-};
+	return a < b ? a : b;
+}
 
-/* How many of a request's next rows fit; the first row of an empty batch always does. */
-static uint32_t
-rows_that_fit(const struct batch_request *request, struct room *room, bool empty)
+/* Of rows that all take the same: how many fit; the first row of an empty batch always does. */
+static void
+equal_rows(struct batch_slice *slice, struct room *room, bool empty)
 {
-	uint32_t	rows = request->rows - request->taken;
-	uint32_t	n;
+	const struct batch_request *request = slice->request;
+	uint64_t	cost_row = request->model->cost_row;
+	uint64_t	rows = least(least(request->rows - request->taken, room->rows), room->units);
 
-	if (rows > room->rows)
-		rows = room->rows;
-	if (room->units == UINT64_MAX)
-		return rows;
-	for (n = 0; n < rows; n++)
+	rows = least(rows, room->cost / cost_row);
+	if (rows == 0 && empty)
+		rows = 1;
+	slice->count = slice->rows = (uint32_t) rows;
+	slice->units = rows;
+	slice->cost = rows * cost_row;
+}
+
+/* Likewise, one by one; a row that is alone beyond a bound leaves no room. */
+static void
+weighed_rows(struct batch_slice *slice, struct room *room, bool empty)
+{
+	const struct batch_request *request = slice->request;
+
+	for (uint32_t row = request->taken; row < request->rows; row++)
 	{
-		uint64_t	cost = request->units != NULL ? request->units[request->taken + n] : 1;
+		uint64_t	units;
+		uint64_t	cost;
 
-		if (cost > room->units)
+		if (row_takes(request, row, &units, &cost))
 		{
-			if (!empty || n > 0)
-				break;
-			room->units = 0;
-			return 1;
+			if (slice->rows >= room->rows || slice->units + units > room->units || slice->cost + cost > room->cost)
+			{
+				if (!empty || slice->rows > 0)
+					break;
+				room->rows = 1;
+			}
+			slice->rows++;
+			slice->units += units;
+			slice->cost += cost;
 		}
-		room->units -= cost;
+		slice->count++;
 	}
-	return n;
+}
+
+/* A request's next rows, as many as fit; no rows: none of those to be computed does. */
+static struct batch_slice
+rows_that_fit(struct batch_request *request, struct room *room, bool empty)
+{
+	struct batch_slice slice = {.request = request, .first = request->taken};
+
+	if (request->units == NULL && request->costs == NULL)
+		equal_rows(&slice, room, empty);
+	else
+		weighed_rows(&slice, room, empty);
+	return slice;
+}
+
+/* The next row alone, and those beside it that are nothing to compute. */
+static struct batch_slice
+marked_row(struct batch_request *request)
+{
+	struct room room = {.rows = 1, .units = UINT64_MAX, .cost = UINT64_MAX};
+
+	return rows_that_fit(request, &room, true);
+}
+
+/* The sum of the squares of their units. */
+static uint64_t
+count_pairs(const struct batch_slice *slice)
+{
+	const uint32_t *units = slice->request->units;
+	uint64_t	pairs = 0;
+
+	if (units == NULL || !slice->request->model->weighed)
+		return 0;
+	for (uint32_t row = slice->first; row < slice->first + slice->count; row++)
+		pairs += (uint64_t) units[row] * units[row];
+	return pairs;
 }
 
 static void
-take(struct batch_policy *policy, struct batch *batch, struct batch_request *request, uint32_t rows)
+take(struct batch_policy *policy, struct batch *batch, const struct batch_slice *slice)
 {
-	batch->slices[batch->slices_count++] = (struct batch_slice) {
-		.request = request, .first = request->taken, .count = rows
-	};
-	queue_take(policy, request, rows, batch->rows_class[request->class_] == 0);
-	batch->rows += rows;
-	batch->rows_class[request->class_] += rows;
+	uint32_t	c = slice->request->class_;
+
+	batch->slices[batch->slices_count++] = *slice;
+	queue_take(policy, slice, batch->rows_class[c] == 0);
+	batch->rows += slice->rows;
+	batch->rows_class[c] += slice->rows;
+	batch->units += slice->units;
+	batch->pairs += count_pairs(slice);
+	batch->cost += slice->cost;
+	batch->cost_class[c] += slice->cost;
+}
+
+static void
+leave_room(struct room *room, const struct batch_slice *slice)
+{
+	room->rows -= (uint32_t) least(slice->rows, room->rows);
+	if (room->units != UINT64_MAX)
+		room->units -= least(slice->units, room->units);
+	if (room->cost != UINT64_MAX)
+		room->cost -= least(slice->cost, room->cost);
 }
 
 static bool
 is_full(const struct batch *batch, const struct room *room)
 {
-	return room->rows == 0 || room->units == 0 || batch->slices_count == BATCH_SLICES_MAX ||
+	return room->rows == 0 || room->units == 0 || room->cost == 0 || batch->slices_count == BATCH_SLICES_MAX ||
 		room->passed > BATCH_LOOK_PAST;
 }
 
@@ -75,37 +138,37 @@ fill(struct batch_policy *policy, struct batch *batch, uint32_t class_, bool nes
 
 	for (struct batch_request *r = head->next; r != head && !is_full(batch, room); r = next)
 	{
-		uint32_t	rows = 0;
+		struct batch_slice slice = {0};
 
 		next = r->next;
 		if (r->formed == policy->formed || is_late(r, now) || (nested && !may_pass(r, now)))
 			continue;			/* has rows in this very batch, or is about to expire */
 		if (!r->marked && (class_ != batch->class_ || fair_may_fill(policy, r, batch->next_tag)))
-			rows = rows_that_fit(r, room, batch->rows == 0);
-		if (rows == 0)
+			slice = rows_that_fit(r, room, batch->rows == 0);
+		if (slice.rows == 0)
 		{
 			room->passed++;
 			continue;
 		}
-		take(policy, batch, r, rows);
-		room->rows -= rows;
+		take(policy, batch, &slice);
+		leave_room(room, &slice);
 	}
 }
 
 /*
- * Rows of other classes that a batch with interactive ones may still take.  A call has waited
+ * The cost of rows of other classes that a batch with interactive ones may still take.  A call has waited
  * for the slice before; a whole one of others' rows in its own batch would be a second.
  */
-static uint32_t
-rows_beside(const struct batch_policy *policy, const struct batch *batch)
+static uint64_t
+cost_beside(const struct batch_policy *policy, const struct batch *batch)
 {
-	uint32_t	taken = batch->rows - batch->rows_class[INFER_CLASS_INTERACTIVE];
+	uint64_t	taken = batch->cost - batch->cost_class[INFER_CLASS_INTERACTIVE];
 	uint64_t	most;
 
-	if (taken == batch->rows || policy->slice == 0 || batch->model->nsec_row == 0)
-		return UINT32_MAX;
-	most = policy->slice / SLICE_BESIDE / batch->model->nsec_row;
-	return most > taken ? (uint32_t) (most - taken) : 0;
+	if (batch->rows_class[INFER_CLASS_INTERACTIVE] == 0 || policy->slice == 0)
+		return UINT64_MAX;
+	most = cost_of(batch->model, policy->slice / POLICY_BESIDE);
+	return most > taken ? most - taken : 0;
 }
 
 static void
@@ -113,11 +176,11 @@ fill_beside(struct batch_policy *policy, struct batch *batch, uint64_t now, stru
 {
 	for (uint32_t c = 0; c < BATCH_CLASSES; c++)
 	{
-		uint32_t	most = c == INFER_CLASS_INTERACTIVE ? UINT32_MAX : rows_beside(policy, batch);
+		uint64_t	most = c == INFER_CLASS_INTERACTIVE ? UINT64_MAX : cost_beside(policy, batch);
 
 		room->passed = 0;
-		if (room->rows > most)
-			room->rows = most;
+		if (room->cost > most)
+			room->cost = most;
 		if (c != batch->class_)
 			fill(policy, batch, c, false, now, room);
 	}
@@ -132,17 +195,22 @@ take_batch(struct batch_policy *policy, uint64_t now, struct batch *batch, bool 
 {
 	struct batch_model *model = batch->model;
 	struct batch_request *head = queue_head(model, batch->class_);
-	struct room room = {choose_room(policy, model), model->units_max > 0 ? model->units_max : UINT64_MAX, 0};
+	struct room room = choose_room(policy, model, batch->class_, now);
 
 	policy->formed++;
 	batch->rows = batch->slices_count = 0;
+	batch->units = batch->pairs = batch->cost = 0;
 	for (uint32_t c = 0; c < BATCH_CLASSES; c++)
-		batch->rows_class[c] = 0;
+		batch->rows_class[c] = batch->cost_class[c] = 0;
 	batch->marked = !nested && head->marked;
 	if (!batch->marked)
 		fill(policy, batch, batch->class_, nested, now, &room);
 	else if (!is_late(head, now))
-		take(policy, batch, head, 1);
+	{
+		struct batch_slice slice = marked_row(head);
+
+		take(policy, batch, &slice);
+	}
 	if (!nested && !batch->marked)
 		fill_beside(policy, batch, now, &room);
 	model->waiting_since = now;
@@ -213,6 +281,14 @@ batch_charge_segment(struct batch_policy *policy, const struct batch *batch, uin
 	policy->suspended[batch->class_] -= more;
 }
 
+uint64_t
+batch_part(const struct batch *batch, uint64_t cost, uint64_t nsec)
+{
+	if (cost == batch->cost)
+		return nsec;
+	return (uint64_t) ((unsigned __int128) nsec * cost / batch->cost);
+}
+
 void
 batch_charge(struct batch_policy *policy, const struct batch *batch, uint64_t nsec)
 {
@@ -220,7 +296,6 @@ batch_charge(struct batch_policy *policy, const struct batch *batch, uint64_t ns
 	{
 		const struct batch_slice *slice = &batch->slices[i];
 
-		fair_charge(slice->request, slice->count,
-					slice->count == batch->rows ? nsec : nsec * slice->count / batch->rows);
+		fair_charge(slice->request, slice->cost, batch_part(batch, slice->cost, nsec));
 	}
 }

@@ -10,11 +10,15 @@
  *	model		the queues of the requests that wait for one model, one for each class
  *	policy		all models with waiting rows, and the bounds
  *	batch		slices of requests of one model, computed together
- *	unit		what a row costs of a batch's room; rows are indivisible
+ *	unit		what a row takes of a batch's room (a token); rows are indivisible.  A row of no units
+ *				is nothing to compute: it goes along with its neighbours, and counts for nothing
+ *	cost		what a row takes of time, in a measure of its model's: 1, or where rows are
+ *				weighed what the model itself predicts of each
  *	tag			a request's place among those of its class: see fair.c
  *
  * Loop
- *	batch_push for each arrival; batch_form when the device is free; batch_charge_segment,
+ *	batch_push for each arrival (or batch_admit, and batch_queue when the request has been
+ *	prepared); batch_form when the device is free; batch_charge_segment,
  *	batch_charge, and batch_done for each slice when the batch has been computed;
  *	batch_cancel and batch_expire in between.  A batch of several segments: between two of
  *	them batch_charge_segment, batch_interrupt for what is to run before the next one, each
@@ -53,6 +57,8 @@
 #define BATCH_SLICES_MAX	2048
 #define BATCH_LOOK_PAST		256		/* requests looked past in one batch */
 
+#define BATCH_COST_SHIFT	12		/* binary places of nsec_row where rows are weighed */
+
 #define BATCH_CLASSES		3		/* of enum infer_class */
 #define BATCH_ROLES			512		/* accounts of roles with pending requests */
 #define BATCH_DEPTH			4		/* of a job, between its segments a statement's, between that one's an
@@ -80,8 +86,11 @@ struct batch_request
 	struct batch_model *model;
 	struct batch_session *session;	/* NULL: nobody's, served as a new one */
 	uint64_t	tag;				/* nsec of virtual time; queues are in its order */
-	uint64_t	row_nsec;			/* predicted on arrival, of each row */
-	uint64_t	row_charged;		/* of virtual time, what its session was charged for each row then */
+	uint64_t	row_nsec;			/* predicted when it was queued, of each unit of cost, as the model's */
+	uint64_t	row_charged;		/* of virtual time, what its session was charged for each one then */
+	uint64_t	units_left;			/* of the rows that no batch has taken */
+	uint64_t	cost_left;
+	uint64_t	cost_open;			/* of those that have not been charged */
 	uint64_t	arrived;			/* nsec */
 	uint64_t	deadline;			/* nsec, 0 none */
 	uint64_t	formed;				/* the last batch that took rows of it */
@@ -90,8 +99,10 @@ struct batch_request
 	uint32_t	done;				/* of those, rows whose batch has ended */
 	uint32_t	class_;				/* enum infer_class */
 	uint32_t	role;				/* oid */
-	const uint32_t *units;			/* what each row costs; NULL: 1 each */
+	const uint32_t *units;			/* of each row; NULL: 1 each */
+	const uint32_t *costs;			/* of each row; NULL: the model's cost_row each */
 	bool		marked;
+	bool		held;				/* admitted and not queued: somebody prepares it */
 	bool		cancelled;
 	bool		late;
 };
@@ -103,12 +114,19 @@ struct batch_model
 	struct batch_request queues[BATCH_CLASSES];	/* the rings' own links */
 	uint64_t	rows_waiting;		/* of all classes */
 	uint64_t	rows_class[BATCH_CLASSES];
+	uint64_t	units_waiting;		/* of all classes */
+	uint64_t	cost_waiting;
 	uint64_t	waiting_since;		/* nsec */
 	uint64_t	units_max;			/* room of one batch; 0: no bound but rows */
 	uint32_t	rows_max;			/* rows of one batch */
 	bool		ready;				/* loaded; otherwise its requests wait */
+	bool		weighed;			/* its requests come with units and costs */
+	uint64_t	cost_row;			/* of a row that comes without; 1 where rows are not weighed */
 
-	/* predicted device time of a batch: nsec_batch + rows · nsec_row; 0 and 0: not known */
+	/*
+	 * Predicted device time of a batch: nsec_batch + cost · nsec_row, and where rows are weighed
+	 * nsec_row is in 1 / 2^BATCH_COST_SHIFT.  0 and 0: not known.
+	 */
 	uint64_t	nsec_batch;
 	uint64_t	nsec_row;
 };
@@ -120,6 +138,7 @@ struct batch_policy
 	uint64_t	slice;				/* nsec that a batch may take by prediction; 0: no bound */
 	uint64_t	deadline_next;		/* nsec: no deadline is earlier; 0: there is none */
 	uint64_t	formed;				/* batches so far */
+	uint64_t	units_max;			/* room of one batch of weighed rows; 0: no bound */
 	uint32_t	rows_max;
 	uint32_t	requests_max;		/* queue_limit */
 	uint32_t	share;				/* percent of device time that each lower class gets if it waits */
@@ -137,6 +156,9 @@ struct batch_slice
 	struct batch_request *request;
 	uint32_t	first;
 	uint32_t	count;
+	uint32_t	rows;				/* of those, to be computed */
+	uint64_t	units;
+	uint64_t	cost;
 };
 
 struct batch
@@ -144,8 +166,12 @@ struct batch
 	struct batch_model *model;
 	uint64_t	next_tag;			/* of those of its class that wait for other models; UINT64_MAX: none do */
 	uint32_t	class_;				/* whose turn it is */
-	uint32_t	rows;
+	uint32_t	rows;				/* to be computed */
 	uint32_t	rows_class[BATCH_CLASSES];
+	uint64_t	units;
+	uint64_t	pairs;				/* the sum of the squares of the rows' units, where they are weighed */
+	uint64_t	cost;				/* as chosen: at most */
+	uint64_t	cost_class[BATCH_CLASSES];
 	uint32_t	slices_count;
 	bool		marked;
 	bool		unopposed;			/* nothing of a higher class waits for what runs next of it */
@@ -163,14 +189,28 @@ extern void batch_policy_init(struct batch_policy *policy);
 extern void batch_model_init(struct batch_model *model);
 
 /*
- * A request (rows, class_, role, session, deadline, units and marked filled in by the caller) arrives.
+ * A request (rows, class_, role, session, deadline, units, costs and marked filled in by the caller) arrives.
  * false: refused, the queue is full.
  */
 extern bool batch_push(struct batch_policy *policy, struct batch_model *model,
 					   struct batch_request *request, uint64_t now);
 
 /*
- * The model and class of the next batch, without its rows, of which rows is an upper bound.
+ * The two halves of it: it counts from now on, but is held by the caller; its rows wait, with
+ * units and costs as they are now, some of them not 0.
+ */
+extern bool batch_admit(struct batch_policy *policy, struct batch_model *model,
+						struct batch_request *request, uint64_t now);
+extern void batch_queue(struct batch_policy *policy, struct batch_request *request, uint64_t now);
+
+/* Takes one of which no row was given out from its queue: the caller holds it, until batch_queue or batch_end. */
+extern void batch_hold(struct batch_policy *policy, struct batch_request *request);
+
+/* What was held is not to be computed: it has ended. */
+extern void batch_end(struct batch_policy *policy, struct batch_request *request);
+
+/*
+ * The model and class of the next batch, without its rows, of which rows, and batch's cost, are upper bounds.
  * With BATCH_LATER *wake says when to ask again.
  */
 extern enum batch_next batch_choose(struct batch_policy *policy, uint64_t now, struct batch *batch,
@@ -203,15 +243,21 @@ extern bool batch_wanted(const struct batch *batch, uint64_t now);
 extern void batch_charge_segment(struct batch_policy *policy, const struct batch *batch, uint64_t nsec, bool more);
 extern void batch_charge(struct batch_policy *policy, const struct batch *batch, uint64_t nsec);
 
-/* Of a batch of so many rows; 0: not known. */
-extern uint64_t batch_nsec(const struct batch_model *model, uint32_t rows);
+/* What rows of so much cost have of the time of their batch. */
+extern uint64_t batch_part(const struct batch *batch, uint64_t cost, uint64_t nsec);
 
-/* A slice's batch has ended.  true: so has its request, which the caller now owns. */
+/* Of a batch of so much cost (rows, where they are not weighed); 0: not known. */
+extern uint64_t batch_nsec(const struct batch_model *model, uint64_t cost);
+
+/* Who is chosen: the request whose rows head the batch. */
+extern struct batch_request *batch_head(const struct batch *batch);
+
+/* A slice's batch has ended, with all its rows.  true: so has its request, which the caller now owns. */
 extern bool batch_done(struct batch_policy *policy, struct batch_request *request, uint32_t rows);
 
 /*
  * The caller of a request gave up.  true: it has ended; otherwise some of its rows are
- * being computed, and batch_done will say.
+ * being computed, and batch_done will say, or it is held, and batch_end is due.
  */
 extern bool batch_cancel(struct batch_policy *policy, struct batch_request *request);
 

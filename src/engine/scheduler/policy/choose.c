@@ -7,34 +7,48 @@
 #include "../../../protocol/protocol.h"
 
 uint64_t
-batch_nsec(const struct batch_model *model, uint32_t rows)
+batch_nsec(const struct batch_model *model, uint64_t cost)
 {
-	return model->nsec_batch + rows * model->nsec_row;
+	return model->nsec_batch + nsec_of(model, cost, model->nsec_row);
+}
+
+struct batch_request *
+batch_head(const struct batch *batch)
+{
+	return queue_head(batch->model, batch->class_);
 }
 
 /* ---- bounds ---- */
 
 /*
- * Rows that fit into a slice by prediction.  Where the part that does not depend on rows is
+ * The cost that fits into a slice by prediction.  Where the part that does not depend on rows is
  * longer than a slice, leaving rows out does not help, and theirs may take another one.
  */
-static uint32_t
-rows_slice(const struct batch_policy *policy, const struct batch_model *model, uint32_t rows)
+static uint64_t
+cost_slice(const struct batch_policy *policy, const struct batch_model *model, uint32_t class_, uint64_t now)
 {
-	uint64_t	left = policy->slice > model->nsec_batch ? policy->slice - model->nsec_batch : policy->slice;
+	uint64_t	slice = policy->slice;
+	uint64_t	left = slice > model->nsec_batch ? slice - model->nsec_batch : slice;
+	uint64_t	cost;
 
-	if (policy->slice == 0 || rows * model->nsec_row <= left)
-		return rows;
-	return (uint32_t) (left / model->nsec_row);
+	if (slice == 0)
+		return UINT64_MAX;
+	cost = cost_of(model, left);
+	return cost > 0 ? cost : 1;
 }
 
-uint32_t
-choose_room(const struct batch_policy *policy, const struct batch_model *model)
+struct room
+choose_room(const struct batch_policy *policy, const struct batch_model *model, uint32_t class_, uint64_t now)
 {
-	uint32_t	rows = model->rows_max < policy->rows_max ? model->rows_max : policy->rows_max;
+	struct room room = {
+		.rows = model->rows_max < policy->rows_max ? model->rows_max : policy->rows_max,
+		.units = model->units_max > 0 ? model->units_max : UINT64_MAX,
+		.cost = cost_slice(policy, model, class_, now)
+	};
 
-	rows = rows_slice(policy, model, rows);
-	return rows > 0 ? rows : 1;
+	if (model->weighed && policy->units_max > 0 && policy->units_max < room.units)
+		room.units = policy->units_max;
+	return room;
 }
 
 /* ---- which class and model ---- */
@@ -54,20 +68,27 @@ first_request(const struct batch_policy *policy, const struct batch_model *model
 	const struct batch_request *head = &model->queues[class_];
 	const struct batch_request *request = head->next;
 
-	if (!model->ready || (place == PLACE_BETWEEN_SHORT && batch_nsec(model, 1) > policy->slice))
+	if (!model->ready)
 		return NULL;
 	while (place != PLACE_FREE && request != head && !may_pass(request, now))
 		request = request->next;
-	return request != head ? request : NULL;
+	if (request == head || (place == PLACE_BETWEEN_SHORT && batch_nsec(model, next_cost(request)) > policy->slice))
+		return NULL;
+	return request;
 }
 
 /* Whether a request need not wait for more of its model; otherwise until when it may. */
 static bool
 is_due(const struct batch_policy *policy, const struct batch_request *request, uint64_t now, uint64_t *due)
 {
+	const struct batch_model *model = request->model;
+	struct room room;
+
 	*due = request->arrived + policy->delay;
-	return policy->delay == 0 || now >= *due || request->marked ||
-		request->model->rows_waiting >= choose_room(policy, request->model);
+	if (policy->delay == 0 || now >= *due || request->marked)
+		return true;
+	room = choose_room(policy, model, request->class_, now);
+	return model->rows_waiting >= room.rows || model->units_waiting >= room.units || model->cost_waiting >= room.cost;
 }
 
 struct choice
@@ -107,14 +128,27 @@ choose_model(const struct batch_policy *policy, uint32_t class_, enum place plac
 	return best;
 }
 
-static uint32_t
-rows_next(const struct batch_policy *policy, const struct batch_model *model, uint32_t class_)
+/* At most: what the next batch of a class may have, if it is filled up with what waits. */
+static struct room
+room_next(const struct batch_policy *policy, const struct batch_model *model, uint32_t class_, uint64_t now)
 {
-	uint32_t	room = choose_room(policy, model);
+	struct room room = choose_room(policy, model, class_, now);
+	const struct batch_request *head = queue_head(model, class_);
+	uint64_t	alone = next_cost(head);
 
-	if (queue_head(model, class_)->marked)
-		return 1;
-	return model->rows_waiting < room ? (uint32_t) model->rows_waiting : room;
+	if (!model->weighed && room.rows > room.cost)
+		room.rows = (uint32_t) room.cost;
+	if (room.rows > model->rows_waiting)
+		room.rows = (uint32_t) model->rows_waiting;
+	if (head->marked)
+		room.rows = 1;
+	if (room.cost > model->cost_waiting)
+		room.cost = model->cost_waiting;
+	if (!model->weighed || head->marked)
+		room.cost = room.rows * alone;
+	else if (room.cost < alone)
+		room.cost = alone;
+	return room;
 }
 
 /*
@@ -141,7 +175,7 @@ choose_class(const struct batch_policy *policy, uint32_t below, enum place place
 	{
 		struct batch_model *m = best[c].model;
 
-		if (m != NULL && share_is_owed(policy, c, batch_nsec(m, rows_next(policy, m, c))))
+		if (m != NULL && share_is_owed(policy, c, batch_nsec(m, room_next(policy, m, c, now).cost)))
 		{
 			batch->class_ = c;
 			break;
@@ -156,11 +190,15 @@ choose_class(const struct batch_policy *policy, uint32_t below, enum place place
 enum batch_next
 batch_choose(struct batch_policy *policy, uint64_t now, struct batch *batch, uint32_t *rows, uint64_t *wake)
 {
+	struct room room;
+
 	batch->rows = batch->slices_count = 0;
 	*wake = UINT64_MAX;
 	if (!choose_class(policy, BATCH_CLASSES, PLACE_FREE, now, batch, wake))
 		return *wake != UINT64_MAX ? BATCH_LATER : BATCH_NOTHING;
-	*rows = rows_next(policy, batch->model, batch->class_);
+	room = room_next(policy, batch->model, batch->class_, now);
+	*rows = room.rows;
+	batch->cost = room.cost;
 	return BATCH_NOW;
 }
 

@@ -13,7 +13,7 @@
  * is how the role gets as much as another one with a single session.  The prediction is charged
  * on arrival, so that a session's requests queue up behind each other, and the difference to
  * what was measured when it is known.  Weights change meanwhile: a request remembers what was
- * charged for it, so that exactly that is given back.
+ * charged for it, so that exactly that is given back (where rows are weighed, to a nanosecond a slice).
  *
  * A batch is also filled by those whose turn it is not yet.  While other models wait they may
  * be ahead of these by one slice of their own time, no more; and they do not move the virtual
@@ -74,14 +74,11 @@ less(uint64_t a, uint64_t b)
 }
 
 void
-fair_enter(struct batch_policy *policy, struct batch_request *request)
+fair_arrive(struct batch_policy *policy, struct batch_request *request)
 {
 	struct batch_session *session = request->session;
 	uint32_t	c = request->class_;
-	uint64_t	nsec = batch_nsec(request->model, request->rows);
 
-	request->tag = policy->now[c];
-	request->row_nsec = request->row_charged = nsec / request->rows;
 	if (session == NULL)
 		return;
 	if (session->pending[0] + session->pending[1] + session->pending[2] == 0 &&
@@ -89,10 +86,36 @@ fair_enter(struct batch_policy *policy, struct batch_request *request)
 		session->role = role_account(policy, request->role);
 	if (session->pending[c]++ == 0)
 		session->role->sessions[c]++;
+}
+
+void
+fair_enter(struct batch_policy *policy, struct batch_request *request)
+{
+	const struct batch_model *model = request->model;
+	struct batch_session *session = request->session;
+	uint32_t	c = request->class_;
+	uint64_t	nsec = batch_nsec(model, request->cost_open);
+
+	request->tag = policy->now[c];
+	request->row_nsec = (nsec << (model->weighed ? BATCH_COST_SHIFT : 0)) / (request->cost_open > 0 ? request->cost_open : 1);
+	if (session == NULL)
+		return;
 	if (session->used[c] > request->tag)
 		request->tag = session->used[c];
-	request->row_charged *= weight_of(request);
-	session->used[c] = request->tag + request->rows * request->row_charged;
+	request->row_charged = request->row_nsec * weight_of(request);
+	session->used[c] = request->tag + nsec_of(model, request->cost_open, request->row_charged);
+}
+
+void
+fair_recall(struct batch_request *request)
+{
+	uint64_t   *used;
+
+	if (request->session == NULL)
+		return;
+	used = &request->session->used[request->class_];
+	*used = less(*used, nsec_of(request->model, request->cost_open, request->row_charged));
+	request->cost_open = 0;
 }
 
 void
@@ -103,7 +126,7 @@ fair_leave(struct batch_request *request)
 
 	if (session == NULL)
 		return;
-	session->used[c] = less(session->used[c], (request->rows - request->done) * request->row_charged);
+	fair_recall(request);
 	if (--session->pending[c] == 0)
 		session->role->sessions[c]--;
 }
@@ -115,22 +138,23 @@ fair_may_fill(const struct batch_policy *policy, const struct batch_request *req
 }
 
 void
-fair_take(struct batch_policy *policy, struct batch_request *request, uint32_t rows, bool turn)
+fair_take(struct batch_policy *policy, struct batch_request *request, uint64_t cost, bool turn)
 {
 	uint64_t   *now = &policy->now[request->class_];
 
 	if (turn && request->tag > *now)
 		*now = request->tag;
-	request->tag += rows * request->row_nsec * weight_of(request);
+	request->tag += nsec_of(request->model, cost, request->row_nsec) * weight_of(request);
 }
 
 void
-fair_charge(struct batch_request *request, uint32_t rows, uint64_t nsec)
+fair_charge(struct batch_request *request, uint64_t cost, uint64_t nsec)
 {
-	uint64_t	charged = rows * request->row_charged;
+	uint64_t	charged = nsec_of(request->model, cost, request->row_charged);
 	uint64_t	due = nsec * weight_of(request);
 	uint64_t   *used;
 
+	request->cost_open -= cost;
 	if (request->session == NULL)
 		return;
 	used = &request->session->used[request->class_];

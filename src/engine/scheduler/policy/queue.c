@@ -22,7 +22,7 @@ batch_policy_init(struct batch_policy *policy)
 void
 batch_model_init(struct batch_model *model)
 {
-	*model = (struct batch_model) {.rows_max = 1};
+	*model = (struct batch_model) {.rows_max = 1, .cost_row = 1};
 	for (uint32_t c = 0; c < BATCH_CLASSES; c++)
 		model->queues[c].next = model->queues[c].prev = &model->queues[c];
 }
@@ -57,15 +57,33 @@ queue_unlink(struct batch_request *request)
 	request->next = request->prev = NULL;
 }
 
-/* Rows of a request begin to wait, or cease to. */
+/* Rows of a request begin to wait. */
 static void
-count_rows(struct batch_policy *policy, struct batch_request *request, int64_t rows)
+count_rows(struct batch_policy *policy, struct batch_request *request)
+{
+	struct batch_model *model = request->model;
+	uint32_t	rows = request->rows - request->taken;
+
+	model->rows_waiting += rows;
+	model->units_waiting += request->units_left;
+	model->cost_waiting += request->cost_left;
+	model->rows_class[request->class_] += rows;
+	policy->rows_class[request->class_] += rows;
+}
+
+/* And cease to. */
+static void
+uncount_rows(struct batch_policy *policy, struct batch_request *request, uint32_t rows, uint64_t units, uint64_t cost)
 {
 	struct batch_model *model = request->model;
 
-	model->rows_waiting += (uint64_t) rows;
-	model->rows_class[request->class_] += (uint64_t) rows;
-	policy->rows_class[request->class_] += (uint64_t) rows;
+	model->rows_waiting -= rows;
+	model->units_waiting -= units;
+	model->cost_waiting -= cost;
+	model->rows_class[request->class_] -= rows;
+	policy->rows_class[request->class_] -= rows;
+	request->units_left -= units;
+	request->cost_left -= cost;
 }
 
 static void
@@ -91,11 +109,13 @@ queue_leave_if_empty(struct batch_model *model)
 }
 
 void
-queue_take(struct batch_policy *policy, struct batch_request *request, uint32_t rows, bool turn)
+queue_take(struct batch_policy *policy, const struct batch_slice *slice, bool turn)
 {
-	count_rows(policy, request, -(int64_t) rows);
-	fair_take(policy, request, rows, turn);
-	request->taken += rows;
+	struct batch_request *request = slice->request;
+
+	uncount_rows(policy, request, slice->count, slice->units, slice->cost);
+	fair_take(policy, request, slice->cost, turn);
+	request->taken += slice->count;
 	request->formed = policy->formed;
 	queue_unlink(request);
 	if (request->taken < request->rows)
@@ -109,7 +129,7 @@ request_remove(struct batch_policy *policy, struct batch_request *request)
 	if (request->next == NULL)
 		return;
 	queue_unlink(request);
-	count_rows(policy, request, -(int64_t) (request->rows - request->taken));
+	uncount_rows(policy, request, request->rows - request->taken, request->units_left, request->cost_left);
 	queue_leave_if_empty(request->model);
 }
 
@@ -123,26 +143,77 @@ deadline_note(struct batch_policy *policy, uint64_t deadline)
 }
 
 bool
-batch_push(struct batch_policy *policy, struct batch_model *model,
-		   struct batch_request *request, uint64_t now)
+batch_admit(struct batch_policy *policy, struct batch_model *model,
+			struct batch_request *request, uint64_t now)
 {
 	uint32_t	c = request->class_;
 
 	if (c == INFER_CLASS_INTERACTIVE && policy->requests_class[c] >= policy->requests_max)
 		return false;
 	request->model = model;
+	request->next = request->prev = NULL;
 	request->arrived = now;
 	request->formed = 0;
 	request->taken = request->done = 0;
+	request->cost_open = 0;
 	request->cancelled = request->late = false;
-	fair_enter(policy, request);
-	queue_insert(request);
-	count_rows(policy, request, request->rows);
-	model_enter(policy, model, now);
-	deadline_note(policy, request->deadline);
+	request->held = true;
+	fair_arrive(policy, request);
 	policy->requests++;
 	policy->requests_class[c]++;
 	return true;
+}
+
+/* What all its rows take. */
+static void
+weigh(struct batch_request *request)
+{
+	request->units_left = request->rows;
+	request->cost_left = request->rows * request->model->cost_row;
+	if (request->units == NULL && request->costs == NULL)
+		return;
+	request->units_left = request->cost_left = 0;
+	for (uint32_t row = 0; row < request->rows; row++)
+	{
+		uint64_t	units;
+		uint64_t	cost;
+
+		if (!row_takes(request, row, &units, &cost))
+			continue;
+		request->units_left += units;
+		request->cost_left += cost;
+	}
+}
+
+void
+batch_queue(struct batch_policy *policy, struct batch_request *request, uint64_t now)
+{
+	weigh(request);
+	request->held = false;
+	request->cost_open = request->cost_left;
+	fair_enter(policy, request);
+	queue_insert(request);
+	count_rows(policy, request);
+	model_enter(policy, request->model, now);
+	deadline_note(policy, request->deadline);
+}
+
+bool
+batch_push(struct batch_policy *policy, struct batch_model *model,
+		   struct batch_request *request, uint64_t now)
+{
+	if (!batch_admit(policy, model, request, now))
+		return false;
+	batch_queue(policy, request, now);
+	return true;
+}
+
+void
+batch_hold(struct batch_policy *policy, struct batch_request *request)
+{
+	request_remove(policy, request);
+	fair_recall(request);
+	request->held = true;
 }
 
 struct batch_request *
@@ -166,12 +237,19 @@ batch_waiting(const struct batch_model *model, const struct batch_request *reque
 static bool
 end_if_idle(struct batch_policy *policy, struct batch_request *request)
 {
-	if (request->next != NULL || request->done < request->taken)
+	if (request->next != NULL || request->held || request->done < request->taken)
 		return false;
 	policy->requests--;
 	policy->requests_class[request->class_]--;
 	fair_leave(request);
 	return true;
+}
+
+void
+batch_end(struct batch_policy *policy, struct batch_request *request)
+{
+	request->held = false;
+	end_if_idle(policy, request);
 }
 
 bool

@@ -53,7 +53,7 @@ share_charge(struct batch_policy *policy, const struct batch *batch, uint64_t ns
 
 	for (uint32_t c = INFER_CLASS_STATEMENT; c < BATCH_CLASSES; c++)
 	{
-		uint64_t	own = batch->rows_class[c] == 0 ? 0 : nsec * batch->rows_class[c] / batch->rows;
+		uint64_t	own = batch->rows_class[c] == 0 ? 0 : batch_part(batch, batch->cost_class[c], nsec);
 		int64_t		before = policy->owed[c];
 		int64_t		owed = before - (int64_t) own;
 		int64_t		floor = before < 0 ? before : 0;
