@@ -32,6 +32,9 @@
  *	- Within a class, roles get equal device time, and so do the sessions of a role (fair.c).
  *	  Equals are served in order of arrival, their models in turn.
  *	- A batch holds no more rows than are predicted to fit into a slice of time; one always.
+ *	- While interactive calls are about (one has come within BATCH_ABOUT), a batch that is another
+ *	  class's turn leaves a third of a slice, so that with the third that bulk rows have beside
+ *	  them calls wait for one slice of others' rows in all.
  *	- A batch is filled with what waits for its model, as far as that is fair to those who wait
  *	  for other ones.  What room is left goes to rows of other classes, higher ones first; they
  *	  lengthen a batch with interactive rows by a third of a slice at most.
@@ -57,6 +60,7 @@
 #define BATCH_SLICES_MAX	2048
 #define BATCH_LOOK_PAST		256		/* requests looked past in one batch */
 
+#define BATCH_ABOUT			1000000000u	/* nsec */
 #define BATCH_COST_SHIFT	12		/* binary places of nsec_row where rows are weighed */
 
 #define BATCH_CLASSES		3		/* of enum infer_class */
@@ -138,6 +142,7 @@ struct batch_policy
 	uint64_t	slice;				/* nsec that a batch may take by prediction; 0: no bound */
 	uint64_t	deadline_next;		/* nsec: no deadline is earlier; 0: there is none */
 	uint64_t	formed;				/* batches so far */
+	uint64_t	interactive_at;		/* nsec: the last interactive arrival; 0: none yet */
 	uint64_t	units_max;			/* room of one batch of weighed rows; 0: no bound */
 	uint32_t	rows_max;
 	uint32_t	requests_max;		/* queue_limit */

@@ -20,9 +20,17 @@ batch_head(const struct batch *batch)
 
 /* ---- bounds ---- */
 
+/* Whether interactive calls are about, and a batch whose turn is another class's leaves them some of a slice. */
+static bool
+leaves_some(const struct batch_policy *policy, uint32_t class_, uint64_t now)
+{
+	return class_ != INFER_CLASS_INTERACTIVE && policy->interactive_at != 0 && now - policy->interactive_at < BATCH_ABOUT;
+}
+
 /*
  * The cost that fits into a slice by prediction.  Where the part that does not depend on rows is
- * longer than a slice, leaving rows out does not help, and theirs may take another one.
+ * longer than a slice, leaving rows out does not help, and theirs may take another one.  Where it
+ * is much of a slice, half of what is left for rows is: batches of few rows would be all constant part.
  */
 static uint64_t
 cost_slice(const struct batch_policy *policy, const struct batch_model *model, uint32_t class_, uint64_t now)
@@ -33,6 +41,8 @@ cost_slice(const struct batch_policy *policy, const struct batch_model *model, u
 
 	if (slice == 0)
 		return UINT64_MAX;
+	if (slice > model->nsec_batch && leaves_some(policy, class_, now))
+		left -= left / 2 < slice / POLICY_BESIDE ? left / 2 : slice / POLICY_BESIDE;
 	cost = cost_of(model, left);
 	return cost > 0 ? cost : 1;
 }

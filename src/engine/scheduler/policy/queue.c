@@ -150,6 +150,8 @@ batch_admit(struct batch_policy *policy, struct batch_model *model,
 
 	if (c == INFER_CLASS_INTERACTIVE && policy->requests_class[c] >= policy->requests_max)
 		return false;
+	if (c == INFER_CLASS_INTERACTIVE)
+		policy->interactive_at = now;
 	request->model = model;
 	request->next = request->prev = NULL;
 	request->arrived = now;
