@@ -73,7 +73,7 @@ ENGINE_LIBS = -ljansson -lcrypto -ldl -lm -pthread
 ENGINE_SOURCES = $(wildcard src/engine/*.c src/engine/*/*.c src/engine/*/*/*.c src/engine/*/*/*/*.c) src/protocol/protocol.c
 ENGINE_ARCH ?= $(shell $(ENGINE_CC) -dumpmachine | cut -d- -f1)
 ifneq ($(ENGINE_ARCH),x86_64)
-ENGINE_SOURCES := $(filter-out %_avx2.c %_avx512.c,$(ENGINE_SOURCES))
+ENGINE_SOURCES := $(filter-out %_avx2.c %_avx512.c %_amx.c,$(ENGINE_SOURCES))
 endif
 ENGINE_OBJECTS = $(ENGINE_SOURCES:src/%.c=$(ENGINE_BUILD)/%.o)
 ENGINE_LIBRARY = $(ENGINE_BUILD)/libengine.a
@@ -81,7 +81,12 @@ ENGINE = $(ENGINE_BUILD)/infer-engine
 
 # Only a file of an instruction set's own gets its flags (engine-wide flags stay baseline).
 %_avx2.o: ISA_CFLAGS = -mavx2 -mfma
-%_avx512.o: ISA_CFLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
+%plain_avx2.o: ISA_CFLAGS = -mavx2 -mfma -mf16c
+%vnni_avx2.o: ISA_CFLAGS = -mavx2 -mfma -mavxvnni
+AVX512_CFLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
+%_avx512.o: ISA_CFLAGS = $(AVX512_CFLAGS)
+%vnni_avx512.o: ISA_CFLAGS = $(AVX512_CFLAGS) -mavx512vnni
+%bf16_avx512.o: ISA_CFLAGS = $(AVX512_CFLAGS) -mavx512bf16
 
 $(ENGINE_BUILD)/%.o: src/%.c infer.control
 	@mkdir -p $(@D)
@@ -108,7 +113,10 @@ $(ENGINE_BUILD)/test/%: test/%.c $(ENGINE_LIBRARY)
 
 $(ENGINE_BUILD)/bench/%: bench/%.c $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
-	$(ENGINE_CC) $(ENGINE_CFLAGS) -Isrc -Ibench -MMD -MP -o $@ $< $(ENGINE_LIBRARY) $(ENGINE_LIBS)
+	$(ENGINE_CC) $(ENGINE_CFLAGS) -Isrc -Ibench -MMD -MP -o $@ $< $(ENGINE_LIBRARY) $(ENGINE_LIBS) $(BENCH_LIBS)
+
+# compared with oneDNN where that is installed
+$(ENGINE_BUILD)/bench/encoder_products: BENCH_LIBS = $(if $(wildcard /usr/include/dnnl.h),-ldnnl)
 
 # ---- fuzzers: libFuzzer with AddressSanitizer, in a build of their own ----
 

@@ -238,8 +238,8 @@ struct device_tensor
  * a < 2^-100 becomes zeros with the scale 0, one with an infinity or a NaN zeros with the scale
  * NaN.  Its Q8 form is K bytes q[k] + 128 and then the scale, an F32 that need not be aligned:
  * the axis has K + DEVICE_Q8_SCALE elements.  A column of W is treated the same when it is packed; a number
- * that is not finite refuses it.  Then y = act((F32) Σ q[k] · w[k] · (scale of x · scale of w) + b): the
- * sum is exact, so that all devices agree; K ≤ DEVICE_Q8_MAX.
+ * that is not finite refuses it.  Then y = act(((F32) Σ q[k] · w[k] · scale of x) · scale of w + b), where the last
+ * product and sum have one rounding: Σ is exact, so that all devices agree; K ≤ DEVICE_Q8_MAX.
  *
  * NaNs that arithmetic makes are stored as the one quiet NaN (0x7FC00000), so that bits do
  * not depend on which of two NaN operands an instruction hands on.

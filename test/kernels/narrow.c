@@ -104,7 +104,7 @@ chain_of_tiles(const float *x, const float *w, int64_t k_all)
 }
 
 static float
-int8_sum(const float *x, const float *w, int64_t k_all)
+int8_sum(const float *x, const float *w, float b, int64_t k_all)
 {
 	const float *v[2] = {x, w};
 	float		most[2] = {0, 0};
@@ -120,7 +120,7 @@ int8_sum(const float *x, const float *w, int64_t k_all)
 	for (int64_t k = 0; k < k_all; k++)
 		if (scale[0] > 0 && scale[1] > 0)
 			sum += (int64_t) rintf(x[k] * (127 / most[0])) * (int64_t) rintf(w[k] * (127 / most[1]));
-	return (float) sum * (scale[0] * scale[1]);
+	return fmaf((float) sum * scale[0], scale[1], b);
 }
 
 /* ---- a product ---- */
@@ -237,11 +237,10 @@ expected(const struct trial *t, int64_t m, int64_t n)
 {
 	const float *x = t->x + m * t->k;
 	const float *w = t->w + n * t->k;
-	float		sum = t->precision == DEVICE_PRECISION_INT8 ? int8_sum(x, w, t->k) :
-		t->tiles ? chain_of_tiles(x, w, t->k) : chain_of_pairs(x, w, t->k);
+	float		b = t->bias == 0 ? -0.0f : t->b[t->bias == 1 ? 0 : n];
+	float		sum = t->precision == DEVICE_PRECISION_INT8 ? int8_sum(x, w, b, t->k) :
+		(t->tiles ? chain_of_tiles(x, w, t->k) : chain_of_pairs(x, w, t->k)) + b;
 
-	if (t->bias != 0)
-		sum = sum + t->b[t->bias == 1 ? 0 : n];
 	sum = canonical(sum);
 	if (t->fn == UNARY_RELU)
 		sum = sum < 0 ? 0 : sum;

@@ -1,7 +1,7 @@
 /*
  * cpu.c
- *	  The CPU device: see ../device.h for the contract, cpu.h for the nouns.  Here: which
- *	  instruction set, how many threads, what it says of itself.
+ *	  The CPU device: see ../device.h for the contract, cpu.h for the nouns.  Here: how
+ *	  many threads, and what it says of itself.
  *
  * One queue's enqueue runs on one thread at a time; several queues may run at once, and
  * share the pool.
@@ -19,49 +19,6 @@
 
 /* Reading a weight with one thread: between the last cache's 0.009 and memory's 0.025. */
 #define NSEC_BYTE		0.015
-
-/*
- * The best kernels that this processor has, or those asked for by name (options.arch, else
- * the environment's INFER_CPU).
- */
-static const struct cpu_kernels *
-kernels_choose(const char *arch, struct status *status)
-{
-	if (arch == NULL || arch[0] == '\0')
-		arch = getenv("INFER_CPU");
-	if (arch == NULL || arch[0] == '\0')
-		arch = "auto";
-	if (strcmp(arch, "scalar") == 0)
-		return &cpu_kernels_scalar;
-#ifdef __x86_64__
-	{
-		bool		best = strcmp(arch, "auto") == 0;
-		bool		has_avx2;
-		bool		has_avx512;
-
-		__builtin_cpu_init();
-		has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-		has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-			__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-		if (has_avx512 && (best || strcmp(arch, "avx512") == 0))
-			return &cpu_kernels_avx512;
-		if (has_avx2 && (best || strcmp(arch, "avx2") == 0))
-			return &cpu_kernels_avx2;
-	}
-#endif
-	if (strcmp(arch, "auto") == 0)
-		return &cpu_kernels_scalar;
-	if (strcmp(arch, "avx2") == 0 || strcmp(arch, "avx512") == 0)
-	{
-		status_set(status, INFER_ERROR_UNSUPPORTED,
-				   "this processor does not have the instruction set \"%s\"", arch);
-		status_hint(status, "Leave it out for the best that the processor has.");
-		return NULL;
-	}
-	status_set(status, INFER_ERROR_UNSUPPORTED, "unknown instruction set \"%s\"", arch);
-	status_hint(status, "Use \"scalar\", \"avx2\" or \"avx512\", or leave it out for the best.");
-	return NULL;
-}
 
 static void
 processor_name(char *name, size_t size)
@@ -84,43 +41,6 @@ processor_name(char *name, size_t size)
 		break;
 	}
 	fclose(file);
-}
-
-/* What a multiply-add costs: the fastest of a few small products. */
-static double
-measure_flop(const struct cpu_kernels *kernels)
-{
-	enum
-	{
-		M = 16, K = 128, N = 128, TRIES = 5
-	};
-	static float x[M * K];
-	static float b[K * N] __attribute__((aligned(DEVICE_ALIGN)));
-	static float y[M * N];
-	uint64_t	best = UINT64_MAX;
-	struct cpu_product product = {
-		.x = x,
-		.x_step = K,
-		.b = b,
-		.b_step = kernels->f32.panel,
-		.b_panel = (int64_t) K * kernels->f32.panel,
-		.y = y,
-		.y_step = N,
-		.k = K,
-		.n = N,
-		.padded = true
-	};
-
-	for (int i = 0; i < TRIES; i++)
-	{
-		uint64_t	start = cpu_now_nsec();
-		uint64_t	taken;
-
-		kernels->f32.product(&product, 0, M, 0, N / kernels->f32.panel);
-		taken = cpu_now_nsec() - start;
-		best = taken < best ? taken : best;
-	}
-	return (double) (best + 1) / (2.0 * M * K * N);
 }
 
 /*
@@ -148,16 +68,17 @@ cpu_close(struct device *base)
 static struct device *
 cpu_open(const struct device_options *options, struct status *status)
 {
-	const struct cpu_kernels *kernels = kernels_choose(options->arch, status);
-	struct cpu_device *device;
+	struct cpu_device *device = calloc(1, sizeof(*device));
 	int			cores = pool_usable_cores();
 
-	if (kernels == NULL)
-		return NULL;
-	device = calloc(1, sizeof(*device));
 	if (device == NULL)
 	{
 		status_set(status, INFER_ERROR_MEMORY, "out of memory: %zu bytes wanted", sizeof(*device));
+		return NULL;
+	}
+	if (!cpu_isa_choose(device, options->arch, status))	/* threads inherit its permissions */
+	{
+		free(device);
 		return NULL;
 	}
 	device->pool = pool_create(options->threads > 0 && options->threads < cores ? options->threads : cores,
@@ -168,19 +89,13 @@ cpu_open(const struct device_options *options, struct status *status)
 		return NULL;
 	}
 	device->base.ops = &cpu_device_ops;
-	device->kernels = kernels;
-	device->narrow[DEVICE_PRECISION_BF16] = &cpu_bf16_scalar;
-	device->narrow[DEVICE_PRECISION_INT8] = &cpu_int8_scalar;
-	device->casts = &cpu_casts_scalar;
 	device->budget = options->memory;
 	device->beats[DEVICE_BATCHES] = options->beat;
 	device->beats[DEVICE_CONSTANTS] = options->load_beat;
 	processor_name(device->description, sizeof(device->description));
-	snprintf(device->numerics_id, sizeof(device->numerics_id), "cpu-%s-%s-glibc-%s%s", kernels->arch,
-			 CPU_KERNEL_FAMILY, gnu_get_libc_version(), libm_variant());
-	device->nsec_flop = measure_flop(kernels);
-	device->nsec_narrow[DEVICE_PRECISION_BF16] = device->nsec_flop * 8;
-	device->nsec_narrow[DEVICE_PRECISION_INT8] = device->nsec_flop * 4;
+	snprintf(device->numerics_id, sizeof(device->numerics_id), "cpu-%s-%s-glibc-%s%s%s", device->kernels->arch,
+			 CPU_KERNEL_FAMILY, gnu_get_libc_version(), libm_variant(),
+			 device->narrow[DEVICE_PRECISION_BF16]->tiles ? "-tiles" : "");
 	device->nsec_byte = NSEC_BYTE;
 	return &device->base;
 }

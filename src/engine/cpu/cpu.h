@@ -28,7 +28,7 @@
 #include "../device.h"
 #include "../status.h"
 #include "kernels/kernels.h"
-#include "kernels/narrow.h"
+#include "kernels/narrow/narrow.h"
 
 struct pool;
 
@@ -178,6 +178,9 @@ struct device_program
 };
 
 /* ---- the callbacks of struct device_ops; see there ---- */
+
+/* isa.c: sets kernels, narrow, casts and what products cost.  arch: see struct device_options. */
+extern bool cpu_isa_choose(struct cpu_device *device, const char *arch, struct status *status);
 
 /* weight.c */
 extern uint64_t cpu_weight_size(struct device *base, const struct device_weight_desc *desc);

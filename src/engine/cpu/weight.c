@@ -4,7 +4,7 @@
  *
  * A packed weight is panels of `panel` columns; in a panel the columns' values of k = 0,
  * then of k = 1, …; the last panel is filled with zeros.  In fewer bits it is groups of k instead, see
- * kernels/narrow.h; behind the panels of INT8 lie each column's scale and offset.
+ * kernels/narrow/narrow.h; behind the panels of INT8 lie each column's scale and offset.
  */
 #include "cpu.h"
 
@@ -170,7 +170,7 @@ fill_int8_panel(struct device_weight *weight, const struct device_weight_desc *d
 			int8_t		q = (int8_t) rintf(row[j] * factors[j]);
 
 			groups[j * NARROW_GROUP] = q;
-			offsets[j] += DEVICE_Q8_ZERO * q;
+			offsets[j] -= DEVICE_Q8_ZERO * q;
 		}
 	}
 	return true;

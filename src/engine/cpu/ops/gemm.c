@@ -2,44 +2,34 @@
  * gemm.c
  *	  GEMM and MATMUL: the walk over blocks of a product.
  *
- * A unit of GEMM is a block of rows times BLOCK_PANELS panels of a packed weight (see
- * weight.c); of MATMUL one matrix product.
+ * A unit of GEMM is a block (see block.h) of a packed weight's (see weight.c); of MATMUL one
+ * matrix product.
  */
 #include "ops.h"
 
 #include <string.h>
 
-#define BLOCK_ROWS		112			/* at most */
+#include "block.h"
+
 #define BLOCK_BYTES		(512 * 1024)	/* of x: half a second-level cache */
-#define BLOCK_PANELS	4
 
-/* Rows of a block: as many as the cache keeps while panels pass by, in whole tiles. */
-static int64_t
-block_rows(const struct cpu_plan *plan)
+static struct blocks
+gemm_blocks(const struct cpu_plan *plan, uint64_t items)
 {
-	int64_t		bytes = plan->k * plan->kernels->bytes;
-	int64_t		tile = plan->kernels->rows;
-	int64_t		rows = bytes == 0 ? BLOCK_ROWS : BLOCK_BYTES / bytes / tile * tile;
+	int64_t		most = block_rows_most(plan->k * plan->kernels->bytes, BLOCK_BYTES, plan->kernels->rows);
 
-	return rows > BLOCK_ROWS ? BLOCK_ROWS : rows < 2 * tile ? 2 * tile : rows;
-}
-
-static uint64_t
-panel_blocks(int64_t panels)
-{
-	return ((uint64_t) panels + BLOCK_PANELS - 1) / BLOCK_PANELS;
+	return blocks_of(plan->weight, (int64_t) items * plan->m, most, 1);
 }
 
 uint64_t
 cpu_gemm_units(const struct cpu_plan *plan, uint64_t items)
 {
-	uint64_t	rows = items * (uint64_t) plan->m;
-	uint64_t	block;
+	struct blocks blocks;
 
 	if (plan->narrow != NULL)
 		return cpu_narrow_units(plan, items);
-	block = (uint64_t) block_rows(plan);
-	return (rows + block - 1) / block * panel_blocks(plan->weight->panels);
+	blocks = gemm_blocks(plan, items);
+	return (uint64_t) (blocks.down * blocks.across);
 }
 
 static void
@@ -69,9 +59,7 @@ cpu_run_gemm(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t fi
 {
 	const struct device_weight *weight = plan->weight;
 	const struct cpu_float_kernels *kernels = plan->kernels;
-	int64_t		rows = (int64_t) run->batch->items[plan->lead] * plan->m;
-	int64_t		block = block_rows(plan);
-	uint64_t	blocks = panel_blocks(weight->panels);
+	struct blocks blocks = gemm_blocks(plan, run->batch->items[plan->lead]);
 	uint8_t    *y = cpu_address(run, &plan->output);
 	struct cpu_product product = {
 		.x = cpu_address(run, &plan->inputs[0]),
@@ -90,15 +78,10 @@ cpu_run_gemm(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t fi
 
 	for (uint64_t u = first; u < last; u++)
 	{
-		int64_t		m0 = (int64_t) (u / blocks) * block;
-		int64_t		m1 = m0 + block < rows ? m0 + block : rows;
-		int64_t		p0 = (int64_t) (u % blocks) * BLOCK_PANELS;
-		int64_t		p1 = p0 + BLOCK_PANELS < weight->panels ? p0 + BLOCK_PANELS : weight->panels;
-		int64_t		n0 = p0 * kernels->panel;
-		int64_t		n1 = p1 * kernels->panel < plan->n ? p1 * kernels->panel : plan->n;
+		struct block b = block_at(&blocks, weight, u);
 
-		kernels->product(&product, m0, m1, p0, p1);
-		activate(plan, y, m0, m1, n0, n1);
+		kernels->product(&product, b.m0, b.m1, b.p0, b.p1);
+		activate(plan, y, b.m0, b.m1, b.n0, b.n1);
 	}
 }
 

@@ -2,39 +2,33 @@
  * narrow.c
  *	  GEMM in bf16 and int8, and QUANTISE.
  *
- * A unit of GEMM is a block of rows times BLOCK_PANELS panels, as in gemm.c.  Its sums, bias and
+ * A unit of GEMM is a block, as in gemm.c.  Its sums, bias and
  * activation are float32: in y itself, or in the thread's scratch if y is BF16.
  */
 #include "ops.h"
 
-#define BLOCK_ROWS		112			/* at most */
-#define BLOCK_BYTES		(256 * 1024)	/* of x */
-#define BLOCK_PANELS	4
+#include "block.h"
+
+#define BLOCK_BYTES		(512 * 1024)	/* of x: half a second-level cache */
 
 static int64_t
-block_rows(const struct cpu_plan *plan)
+rows_most(const struct cpu_plan *plan)
 {
-	int64_t		bytes = plan->k * (plan->type == DEVICE_BF16 ? 2 : 1);
-	int64_t		tile = plan->narrow->rows;
-	int64_t		most = BLOCK_ROWS / tile * tile;
-	int64_t		rows = bytes == 0 ? most : BLOCK_BYTES / bytes / tile * tile;
-
-	return rows > most ? most : rows < tile ? tile : rows;
+	return block_rows_most(plan->k * (plan->type == DEVICE_BF16 ? 2 : 1), BLOCK_BYTES, plan->narrow->rows);
 }
 
-static uint64_t
-panel_blocks(int64_t panels)
+static struct blocks
+narrow_blocks(const struct cpu_plan *plan, uint64_t items)
 {
-	return ((uint64_t) panels + BLOCK_PANELS - 1) / BLOCK_PANELS;
+	return blocks_of(plan->weight, (int64_t) items * plan->m, rows_most(plan), plan->narrow->rows_step);
 }
 
 uint64_t
 cpu_narrow_units(const struct cpu_plan *plan, uint64_t items)
 {
-	uint64_t	rows = items * (uint64_t) plan->m;
-	uint64_t	block = (uint64_t) block_rows(plan);
+	struct blocks blocks = narrow_blocks(plan, items);
 
-	return (rows + block - 1) / block * panel_blocks(plan->weight->panels);
+	return (uint64_t) (blocks.down * blocks.across);
 }
 
 uint64_t
@@ -42,7 +36,7 @@ cpu_narrow_scratch(const struct cpu_plan *plan)
 {
 	if (plan->output.type != DEVICE_BF16)
 		return 0;
-	return (uint64_t) (block_rows(plan) * BLOCK_PANELS * plan->narrow->panel) * sizeof(float);
+	return (uint64_t) ((rows_most(plan) + plan->narrow->rows_step) * BLOCK_PANELS * plan->narrow->panel) * sizeof(float);
 }
 
 /* A block of float32, row by row: the activation, and into y if that is BF16. */
@@ -68,9 +62,7 @@ cpu_run_narrow(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t 
 			   uint64_t last, int thread)
 {
 	const struct device_weight *weight = plan->weight;
-	int64_t		rows = (int64_t) run->batch->items[plan->lead] * plan->m;
-	int64_t		block = block_rows(plan);
-	uint64_t	blocks = panel_blocks(weight->panels);
+	struct blocks blocks = narrow_blocks(plan, run->batch->items[plan->lead]);
 	bool		rounded = plan->output.type == DEVICE_BF16;
 	void	   *y = cpu_address(run, &plan->output);
 	struct cpu_narrow_product product = {
@@ -89,18 +81,13 @@ cpu_run_narrow(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t 
 
 	for (uint64_t u = first; u < last; u++)
 	{
-		int64_t		m0 = (int64_t) (u / blocks) * block;
-		int64_t		m1 = m0 + block < rows ? m0 + block : rows;
-		int64_t		p0 = (int64_t) (u % blocks) * BLOCK_PANELS;
-		int64_t		p1 = p0 + BLOCK_PANELS < weight->panels ? p0 + BLOCK_PANELS : weight->panels;
-		int64_t		n0 = p0 * weight->panel;
-		int64_t		n1 = p1 * weight->panel < plan->n ? p1 * weight->panel : plan->n;
+		struct block b = block_at(&blocks, weight, u);
+		int64_t		at = b.m0 * plan->n + b.n0;
 
-		product.y = rounded ? cpu_scratch(run, thread) : (float *) y + m0 * plan->n + n0;
-		plan->narrow->product(&product, m0, m1, p0, p1);
+		product.y = rounded ? cpu_scratch(run, thread) : (float *) y + at;
+		plan->narrow->product(&product, b.m0, b.m1, b.p0, b.p1);
 		if (rounded || plan->fn != UNARY_NONE)
-			finish(plan, run, product.y, product.y_step,
-				   rounded ? (uint16_t *) y + m0 * plan->n + n0 : NULL, m1 - m0, n1 - n0);
+			finish(plan, run, product.y, product.y_step, rounded ? (uint16_t *) y + at : NULL, b.m1 - b.m0, b.n1 - b.n0);
 	}
 }
 

@@ -1,5 +1,5 @@
 /*
- * narrow_scalar.c
+ * scalar.c
  *	  Products in bf16 and int8 and their conversions, one element at a time: the reference,
  *	  and what runs where no other instruction set is supported.
  */
@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "../../device.h"
-#include "../../half.h"
+#include "../../../device.h"
+#include "../../../half.h"
 
 #define PANEL			16
 #define ROWS			4
@@ -98,9 +98,7 @@ int8_product(const struct cpu_narrow_product *p, int64_t m0, int64_t m1, int64_t
 			for (int64_t k = 0; k < p->k; k++)
 				sum += (x[k] - DEVICE_Q8_ZERO) * b[k / NARROW_GROUP * PANEL * NARROW_GROUP + k % NARROW_GROUP];
 			memcpy(&scale, x + p->k, sizeof(scale));
-			y = (float) sum * (scale * p->scales[n]);
-			if (p->bias != NULL)
-				y += p->bias[n * p->bias_step];
+			y = fmaf((float) sum * scale, p->scales[n], p->bias != NULL ? p->bias[n * p->bias_step] : -0.0f);
 			p->y[(m - m0) * p->y_step + n - p0 * PANEL] = canonical(y);
 		}
 }
@@ -145,11 +143,11 @@ quantise(const float *x, uint8_t *y, int64_t n)
 }
 
 const struct cpu_narrow_kernels cpu_bf16_scalar = {
-	.name = "scalar", .panel = PANEL, .rows = ROWS, .fill = 2, .product = bf16_product
+	.name = "scalar", .panel = PANEL, .rows = ROWS, .rows_step = 1, .fill = 2, .product = bf16_product
 };
 
 const struct cpu_narrow_kernels cpu_int8_scalar = {
-	.name = "scalar", .panel = PANEL, .rows = ROWS, .fill = 4, .product = int8_product
+	.name = "scalar", .panel = PANEL, .rows = ROWS, .rows_step = 1, .fill = 4, .product = int8_product
 };
 
 const struct cpu_narrow_casts cpu_casts_scalar = {

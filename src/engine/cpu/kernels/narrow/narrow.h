@@ -34,7 +34,7 @@ struct cpu_narrow_product
 	const float *bias;				/* or NULL */
 	int64_t		bias_step;			/* 1, or 0: a scalar */
 	const float *scales;			/* int8, of each column, the last panel's filled with zeros; */
-	const int32_t *offsets;			/* DEVICE_Q8_ZERO times the sum of its numbers, filled too */
+	const int32_t *offsets;			/* minus DEVICE_Q8_ZERO times the sum of its numbers, filled too */
 	int64_t		k;
 	int64_t		n;					/* columns in all */
 };
@@ -45,6 +45,7 @@ struct cpu_narrow_kernels
 	bool		tiles;				/* bf16: the chain */
 	int			panel;				/* columns */
 	int			rows;				/* of the largest tile */
+	int			rows_step;			/* blocks of rows should begin on a multiple of it */
 	int			fill;				/* numbers along K: a multiple of this many are packed */
 
 	/* Rows [m0, m1) of the panels [p0, p1). */
@@ -55,7 +56,7 @@ struct cpu_narrow_kernels
 	double		(*peak) (int64_t rounds);
 };
 
-/* What goes with each instruction set of kernels.h: conversions that have one result everywhere. */
+/* Conversions, which have one result everywhere. */
 struct cpu_narrow_casts
 {
 	void		(*bf16_of_f32) (const float *x, uint16_t *y, int64_t n);
@@ -90,5 +91,18 @@ cpu_q8_scale(float most, float *factor, float *scale)
 extern const struct cpu_narrow_kernels cpu_bf16_scalar;
 extern const struct cpu_narrow_kernels cpu_int8_scalar;
 extern const struct cpu_narrow_casts cpu_casts_scalar;
+#ifdef __x86_64__
+extern const struct cpu_narrow_kernels cpu_bf16_plain_avx2;
+extern const struct cpu_narrow_kernels cpu_int8_plain_avx2;
+extern const struct cpu_narrow_kernels cpu_int8_vnni_avx2;
+extern const struct cpu_narrow_casts cpu_casts_avx2;
+extern const struct cpu_narrow_kernels cpu_bf16_plain_avx512;
+extern const struct cpu_narrow_kernels cpu_int8_plain_avx512;
+extern const struct cpu_narrow_kernels cpu_int8_vnni_avx512;
+extern const struct cpu_narrow_kernels cpu_bf16_avx512;
+extern const struct cpu_narrow_casts cpu_casts_avx512;
+extern const struct cpu_narrow_casts cpu_casts_bf16_avx512;
+extern void cpu_bf16_of_f32_avx512(const float *x, uint16_t *y, int64_t n);	/* AVX512_BF16 */
+#endif
 
 #endif							/* ENGINE_CPU_NARROW_H */
