@@ -161,10 +161,6 @@ open_source(FunctionCallInfo fcinfo, const InferOptions *options)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("only a path can be stored by reference")));
-	if (options->file != NULL && !data)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("option \"file\" names the file of data, which was not given")));
 	if (path)
 	{
 		char	   *name = text_to_cstring(PG_GETARG_TEXT_PP(1));

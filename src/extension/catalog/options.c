@@ -6,7 +6,10 @@
  * classes	labels, in the order of the model's scores
  * dims		sizes of the file's symbolic dimensions, by their names: the engine needs them
  * store	"copy" (the files go into the database) or "reference" (path and digest only)
- * file		the name that data given as bytea is stored under
+ * file		the name that data given as bytea is stored under; of a folder: which of its ONNX files
+ *
+ * The others are of models that read texts.  They, dims and file go to the engine, whose reader says what
+ * is wrong with them.
  *
  * Options that change what is computed are part of the model's key: two versions of equal
  * files and other dims are two models to the engine; other features or classes are not.
@@ -21,6 +24,21 @@
 #include "internal.h"
 
 #define DEFAULT_FILE "model.onnx"
+
+/* What the engine sees; the first few are checked here as well. */
+static const char *const engine_options[] = {
+	"dims", "file",
+	"precision", "truncate", "max_tokens", "pooling", "normalize", "prompts", "default_prompt", "task", "labels"
+};
+
+static bool
+is_engine_option(const char *key, int length)
+{
+	for (int i = 0; i < lengthof(engine_options); i++)
+		if (strlen(engine_options[i]) == length && memcmp(engine_options[i], key, length) == 0)
+			return true;
+	return false;
+}
 
 static void
 check_option(bool good, const char *option, const char *expected)
@@ -140,11 +158,11 @@ infer_options_parse(Jsonb *jsonb, InferOptions *options)
 						 key, "\"copy\" or \"reference\"");
 			options->by_reference = strcmp(store, "reference") == 0;
 		}
-		else
+		else if (!is_engine_option(key, strlen(key)))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("unknown option \"%s\"", key),
-					 errhint("The options are features, classes, dims, store and file.")));
+					 errhint("The options are features, classes, dims, store and file; for models that read texts also precision, truncate, max_tokens, pooling, normalize, prompts, default_prompt, task and labels.")));
 	}
 	options->engine = infer_options_engine(jsonb);
 }
@@ -153,6 +171,33 @@ const char *
 infer_options_file(const InferOptions *options)
 {
 	return options->file != NULL ? options->file : DEFAULT_FILE;
+}
+
+/* Those that arguments reach; *last: the last of them. */
+static int
+inputs_shown(const struct infer_signature *signature, uint32 *last)
+{
+	int			count = 0;
+
+	for (uint32 i = 0; i < signature->inputs_count; i++)
+	{
+		if (signature->inputs[i].flags & INFER_TENSOR_HIDDEN)
+			continue;
+		*last = i;
+		count++;
+	}
+	return count;
+}
+
+static int
+outputs_shown(const struct infer_signature *signature)
+{
+	int			count = 0;
+
+	for (uint32 i = 0; i < signature->outputs_count; i++)
+		if (!(signature->outputs[i].flags & INFER_TENSOR_HIDDEN))
+			count++;
+	return count;
 }
 
 /* Elements of a tensor's row; -1 if that varies. */
@@ -185,17 +230,18 @@ void
 infer_options_check(const InferOptions *options, const struct infer_signature *signature)
 {
 	uint32		count;
+	uint32		input = 0;
+	int			inputs = inputs_shown(signature, &input);
 
 	infer_jsonb_strings(options->jsonb, "features", &count);
 	if (count > 0)
 	{
-		if (signature->inputs_count != 1)
+		if (inputs != 1)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("option \"features\" is for models with one input, but this one has %u",
-							signature->inputs_count),
+					 errmsg("option \"features\" is for models with one input, but this one has %d", inputs),
 					 errhint("Leave the option out: columns and keys find the inputs by their own names. infer-engine check lists them.")));
-		check_count("features", count, tensor_width(&signature->inputs[0]));
+		check_count("features", count, tensor_width(&signature->inputs[input]));
 	}
 	infer_jsonb_strings(options->jsonb, "classes", &count);
 	if (count > 0)
@@ -204,7 +250,7 @@ infer_options_check(const InferOptions *options, const struct infer_signature *s
 
 		for (uint32 i = 0; i < signature->outputs_count; i++)
 			if (signature->outputs[i].role == INFER_ROLE_SCORES ||
-				(signature->outputs_count == 1 && signature->outputs[i].role == INFER_ROLE_VALUE))
+				(outputs_shown(signature) == 1 && signature->outputs[i].role == INFER_ROLE_VALUE))
 				scores = &signature->outputs[i];
 		if (scores == NULL)
 			ereport(ERROR,
@@ -222,21 +268,31 @@ char *
 infer_options_engine(Jsonb *jsonb)
 {
 	JsonbParseState *state = NULL;
-	JsonbValue	key;
-	JsonbValue	dims;
+	JsonbIterator *it;
+	JsonbIteratorToken token;
+	JsonbValue	value;
 	Jsonb	   *engine;
+	bool		wanted = false;
+	int			count = 0;
 	char	   *text;
 
-	if (getKeyJsonValueFromContainer(&jsonb->root, "dims", 4, &dims) == NULL ||
-		dims.type != jbvBinary || JsonContainerSize(dims.val.binary.data) == 0)
+	if (!JB_ROOT_IS_OBJECT(jsonb))
 		return pstrdup("");
-	key.type = jbvString;
-	key.val.string.val = "dims";
-	key.val.string.len = 4;
 	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
-	pushJsonbValue(&state, WJB_KEY, &key);
-	pushJsonbValue(&state, WJB_VALUE, &dims);
+	it = JsonbIteratorInit(&jsonb->root);
+	JsonbIteratorNext(&it, &value, true);	/* the object's begin */
+	while ((token = JsonbIteratorNext(&it, &value, true)) == WJB_KEY || token == WJB_VALUE)
+	{
+		if (token == WJB_KEY)
+			wanted = is_engine_option(value.val.string.val, value.val.string.len);
+		if (!wanted)
+			continue;
+		pushJsonbValue(&state, token, &value);
+		count += token == WJB_VALUE;
+	}
 	engine = JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
+	if (count == 0)
+		return pstrdup("");
 	text = JsonbToCString(NULL, &engine->root, VARSIZE(engine));
 	return pg_server_to_any(text, strlen(text), PG_UTF8);
 }
