@@ -159,6 +159,7 @@ CREATE VIEW infer.model_versions WITH (security_barrier) AS
 		   COALESCE(v.options OPERATOR(pg_catalog.->) 'features', v.signature OPERATOR(pg_catalog.->) 'features') AS features,
 		   COALESCE(v.options OPERATOR(pg_catalog.->) 'classes', v.signature OPERATOR(pg_catalog.->) 'classes') AS classes,
 		   v.signature OPERATOR(pg_catalog.->>) 'notes' AS notes,
+		   v.signature OPERATOR(pg_catalog.->) 'facts' AS facts,
 		   v.options,
 		   v.reference,
 		   v.created
@@ -234,6 +235,49 @@ COMMENT ON FUNCTION infer.probabilities(text, VARIADIC "any") IS 'the probabilit
 CREATE FUNCTION infer.probability(model text, class text, VARIADIC input "any") RETURNS double precision
 	LANGUAGE c STABLE PARALLEL SAFE COST 1000 SUPPORT infer.verb_support AS 'MODULE_PATHNAME', 'infer_probability';
 COMMENT ON FUNCTION infer.probability(text, text, VARIADIC "any") IS 'the probability of one class';
+
+/* ---- texts ---- */
+
+/* One NULL text gives NULL, as does a NULL model; NULL options are none. */
+CREATE FUNCTION infer.embed(model text, input text, options jsonb DEFAULT '{}') RETURNS real[]
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 SUPPORT infer.verb_support AS 'MODULE_PATHNAME', 'infer_embed';
+COMMENT ON FUNCTION infer.embed(text, text, jsonb) IS 'the embedding of a text; options: prompt, truncate, dimensions, normalize';
+
+CREATE FUNCTION infer.embed_all(model text, inputs text[], options jsonb DEFAULT '{}')
+	RETURNS TABLE (index int, embedding real[])
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 ROWS 100 SUPPORT infer.verb_support AS 'MODULE_PATHNAME', 'infer_embed_all';
+COMMENT ON FUNCTION infer.embed_all(text, text[], jsonb) IS 'the embedding of each text of an array, counted from 1; NULL for NULL';
+
+CREATE FUNCTION infer.rerank(model text, query text, document text, options jsonb DEFAULT '{}') RETURNS double precision
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 SUPPORT infer.verb_support AS 'MODULE_PATHNAME', 'infer_rerank';
+COMMENT ON FUNCTION infer.rerank(text, text, text, jsonb) IS 'how well a document answers a query; options: truncate';
+
+CREATE FUNCTION infer.entities(model text, input text, options jsonb DEFAULT '{}')
+	RETURNS TABLE (entity text, text text, start_offset int, end_offset int, score double precision)
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 ROWS 10 SUPPORT infer.verb_support AS 'MODULE_PATHNAME', 'infer_entities';
+COMMENT ON FUNCTION infer.entities(text, text, jsonb) IS 'what a text names, with its first and last character; options: truncate';
+
+CREATE FUNCTION infer.tokenize(model text, input text) RETURNS int[]
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 SUPPORT infer.verb_support AS 'MODULE_PATHNAME', 'infer_tokenize';
+COMMENT ON FUNCTION infer.tokenize(text, text) IS 'the ids of a text''s tokens, with the special ones';
+
+CREATE FUNCTION infer.token_count(model text, input text) RETURNS int
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 SUPPORT infer.verb_support AS 'MODULE_PATHNAME', 'infer_token_count';
+COMMENT ON FUNCTION infer.token_count(text, text) IS 'how many tokens a text has, with the special ones';
+
+CREATE FUNCTION infer.chunk(model text, input text, max_tokens int, overlap int DEFAULT 0, options jsonb DEFAULT '{}')
+	RETURNS TABLE (index int, chunk text, tokens int)
+	LANGUAGE c STABLE PARALLEL SAFE COST 1000 ROWS 10 SUPPORT infer.verb_support AS 'MODULE_PATHNAME', 'infer_chunk';
+COMMENT ON FUNCTION infer.chunk(text, text, int, int, jsonb) IS 'the parts of a text that have so many tokens at most; options: border';
+
+/* They ask no model, so they are IMMUTABLE. */
+CREATE FUNCTION infer.cosine_similarity(a real[], b real[]) RETURNS double precision
+	LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT COST 20 AS 'MODULE_PATHNAME', 'infer_cosine_similarity';
+COMMENT ON FUNCTION infer.cosine_similarity(real[], real[]) IS 'the cosine of the angle between two vectors: 1 for the same direction';
+
+CREATE FUNCTION infer.distance(a real[], b real[], metric text) RETURNS double precision
+	LANGUAGE c IMMUTABLE PARALLEL SAFE STRICT COST 20 AS 'MODULE_PATHNAME', 'infer_distance';
+COMMENT ON FUNCTION infer.distance(real[], real[], text) IS 'how far two vectors are apart; metric: cosine, l2, l1 or inner_product, as pgvector defines them';
 
 /* ---- the engine ---- */
 

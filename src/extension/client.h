@@ -91,6 +91,12 @@ extern bool infer_client_error_hides(uint32 error);
 extern uint32 infer_client_row(InferCall *call, uint32 row, struct infer_error_text *err);
 extern void infer_client_output(InferCall *call, uint32 row, uint32 output, InferOutput *out);
 
+/*
+ * After wait, of a model with places of its text among its outputs: the text (UTF-8, not terminated)
+ * that an input of the row was given; lies as long as the call.
+ */
+extern const char *infer_client_text_given(InferCall *call, uint32 row, uint32 input, Size *length);
+
 /* After wait: the encoded profile (PROTOCOL.md), a copy; false if the model's kind gives none. */
 extern bool infer_client_profile(InferCall *call, struct infer_reader *profile);
 
@@ -126,6 +132,9 @@ extern const void *infer_client_row_key(const InferCall *call, uint32 row, Strin
 
 /* After wait: the longest wait of a row in the engine, and the device's time, in nsec. */
 extern void infer_client_times(const InferCall *call, uint64 *queue, uint64 *compute);
+
+/* After wait: the tokens of the rows that were computed; 0 where rows have none. */
+extern uint64 infer_client_tokens(const InferCall *call);
 
 /* The device's name; "" without an engine. */
 extern const char *infer_client_device(void);

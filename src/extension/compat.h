@@ -95,6 +95,15 @@ extern int	no_such_variable
 
 /* ---- plans ---- */
 
+#include "utils/selfuncs.h"
+
+/* 17: an array's length is estimated from statistics too (9391f71523b) */
+#if PG_VERSION_NUM >= 170000
+#define infer_array_length(root, array) estimate_array_length(root, array)
+#else
+#define infer_array_length(root, array) ((double) estimate_array_length(array))
+#endif
+
 #include "nodes/plannodes.h"
 
 /* 16: constructors of JSON became expressions (7081ac46ace) */

@@ -7,6 +7,8 @@
  *	binding		how a call's arguments map to a model's inputs: made once per FmgrInfo and
  *				model version (by name for a row or an object, by position otherwise), used for
  *				every row
+ *	text options	what a call asks of a text beside the text itself: they go into the hidden inputs of
+ *				models that read texts
  */
 #ifndef INFER_VALUES_H
 #define INFER_VALUES_H
@@ -15,11 +17,35 @@
 
 #include "fmgr.h"
 #include "nodes/bitmapset.h"
+#include "utils/jsonb.h"
 
 #include "catalog.h"
 #include "client.h"
 
 typedef struct InferBinding InferBinding;
+
+typedef struct InferTextOptions
+{
+	int32		numbers[INFER_TEXT_OPTIONS];	/* enum infer_text_option */
+	int			prompt_length;
+	const char *prompt;				/* a name, in the server's encoding; "": none was named */
+} InferTextOptions;
+
+enum InferTextKey					/* of a verb's options; a set of them */
+{
+	INFER_KEY_PROMPT = 1,
+	INFER_KEY_TRUNCATE = 2,
+	INFER_KEY_DIMENSIONS = 4,
+	INFER_KEY_NORMALIZE = 8,
+	INFER_KEY_BORDER = 16
+};
+
+/*
+ * Read a verb's options, of which it takes these keys.  Allocates in the current memory context.
+ * Errors: 22023 with the key, and what there is instead.
+ */
+extern void infer_text_options_read(const InferModel *model, Jsonb *jsonb, uint32 keys,
+									InferTextOptions *options);
 
 /*
  * Plan how arguments of these types reach the model's inputs.  Allocates in context.
@@ -50,10 +76,10 @@ extern void infer_binding_prepare(const InferBinding *binding, Datum *values, co
 /*
  * Write row number row of a call.  Errors: 22003 for what does not fit the input's type,
  * 22004 for NULL where the model has no notion of a missing value, 22023 for wrong
- * lengths.
+ * lengths.  options: of a model that reads texts; NULL: as the model says.
  */
 extern void infer_binding_write(const InferBinding *binding, InferCall *call, uint32 row,
-								const Datum *values, const bool *nulls);
+								const Datum *values, const bool *nulls, const InferTextOptions *options);
 
 /*
  * The same for numbers of fixed size, quickly: false if there is more to it, or something wrong;
@@ -74,7 +100,13 @@ typedef enum InferVerb
 	INFER_VERB_OUTPUTS,
 	INFER_VERB_CLASSIFY,
 	INFER_VERB_PROBABILITIES,
-	INFER_VERB_PROBABILITY
+	INFER_VERB_PROBABILITY,
+	INFER_VERB_EMBED,				/* and those after it: of models that read texts */
+	INFER_VERB_RERANK,
+	INFER_VERB_TOKENIZE,
+	INFER_VERB_TOKEN_COUNT,
+	INFER_VERB_ENTITIES,
+	INFER_VERB_CHUNK
 } InferVerb;
 
 /*
@@ -94,5 +126,33 @@ extern Datum infer_result_numbers(const InferModel *model, InferCall *call, uint
 extern text *infer_result_label(const InferModel *model, InferCall *call, uint32 row);		/* classify */
 extern Datum infer_result_probabilities(const InferModel *model, InferCall *call, uint32 row);
 extern float8 infer_result_probability(const InferModel *model, InferCall *call, uint32 row, int class_);
+
+/* real[]; dimensions: only the first so many, 0 all. */
+extern Datum infer_result_embedding(const InferModel *model, InferCall *call, uint32 row, int dimensions);
+extern float8 infer_result_score(const InferModel *model, InferCall *call, uint32 row);		/* rerank */
+extern Datum infer_result_tokens(const InferModel *model, InferCall *call, uint32 row);		/* int[] */
+extern int32 infer_result_token_count(const InferModel *model, InferCall *call, uint32 row);
+
+typedef struct InferEntity
+{
+	const char *type;				/* in the server's encoding */
+	text	   *text;
+	int			first;				/* character, from 1 as substring() counts */
+	int			last;
+	double		score;
+} InferEntity;
+
+/* Palloc'd; how many there are is the answer. */
+extern int	infer_result_entities(const InferModel *model, InferCall *call, uint32 row, InferEntity **entities);
+
+typedef struct InferChunk
+{
+	text	   *text;
+	int			tokens;
+} InferChunk;
+
+/* given: the text that was given, of which the chunks are parts. */
+extern int	infer_result_chunks(const InferModel *model, InferCall *call, uint32 row, const text *given,
+								InferChunk **chunks);
 
 #endif							/* INFER_VALUES_H */

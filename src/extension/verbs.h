@@ -45,6 +45,8 @@ typedef struct InferVerbDef
 	bool		hoist;				/* may be computed in batches */
 	bool		deduplicate;		/* equal inputs give equal results within a statement */
 	int			inputs_first;		/* number of the first input argument */
+	int			inputs_count;		/* texts, none of which may be NULL; 0: whatever the call gives */
+	uint32		options;			/* keys of the jsonb that comes after the inputs; 0: there is none */
 } InferVerbDef;
 
 /* NULL: not a verb. */
@@ -58,6 +60,7 @@ typedef struct InferSiteCounters	/* since infer_site_make */
 	int64		calls;				/* rows added whose answer was not NULL by itself */
 	int64		reused;				/* of those, answered by an equal one */
 	int64		batches;			/* requests sent */
+	int64		tokens;				/* of the rows that were computed; 0 where rows have none */
 	uint64		queue_nsec;			/* that rows waited in the engine: the longest of each request */
 	uint64		device_nsec;
 	char		device[16];			/* "" before the first result */
@@ -70,6 +73,9 @@ typedef struct InferSiteCounters	/* since infer_site_make */
  * infer_rows_add's row; see infer_site_row_columns.
  */
 extern InferSite *infer_site_make(const InferVerbDef *def, const FuncExpr *call, MemoryContext context);
+
+/* The same for calls of a verb about texts that no plan has: the arguments are as SQL would give them. */
+extern InferSite *infer_site_make_texts(const InferVerbDef *def, MemoryContext context);
 
 /*
  * If the only input is a RowExpr of a named composite type: its number among call's

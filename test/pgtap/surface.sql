@@ -8,7 +8,9 @@ CREATE TEMP VIEW members AS
 		AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'infer');
 CREATE TEMP VIEW functions AS
 	SELECT p.*, p.oid::regprocedure::text AS signature,
-		p.proname IN ('infer', 'try', 'predict', 'outputs', 'classify', 'probabilities', 'probability') AS verb
+		p.proname IN ('infer', 'try', 'predict', 'outputs', 'classify', 'probabilities', 'probability') AS verb,
+		p.proname IN ('embed', 'embed_all', 'rerank', 'entities', 'tokenize', 'token_count', 'chunk') AS verb_of_texts,
+		p.proname IN ('cosine_similarity', 'distance') AS of_vectors
 	FROM pg_proc p JOIN members m ON m.classid = 'pg_proc'::regclass AND m.objid = p.oid;
 
 SELECT is(
@@ -20,6 +22,15 @@ infer.predict(text,"any") double precision
 infer.probabilities(text,"any") jsonb
 infer.probability(text,text,"any") double precision
 infer.try(text,"any") jsonb$$, 'the verbs and what they return');
+SELECT is(
+	(SELECT string_agg(signature || ' ' || pg_get_function_result(oid), E'\n' ORDER BY signature) FROM functions WHERE verb_of_texts),
+	$$infer.chunk(text,text,integer,integer,jsonb) TABLE(index integer, chunk text, tokens integer)
+infer.embed(text,text,jsonb) real[]
+infer.embed_all(text,text[],jsonb) TABLE(index integer, embedding real[])
+infer.entities(text,text,jsonb) TABLE(entity text, text text, start_offset integer, end_offset integer, score double precision)
+infer.rerank(text,text,text,jsonb) double precision
+infer.token_count(text,text) integer
+infer.tokenize(text,text) integer[]$$, 'those about texts');
 SELECT bag_has(
 	'SELECT signature FROM functions',
 	$$VALUES ('infer.create_model(text,text,jsonb,bytea,text)'), ('infer.begin_upload()'), ('infer.upload(text,text,integer,bytea)'),
@@ -33,13 +44,20 @@ SELECT bag_eq(
 	ARRAY['activity', 'devices', 'loaded_models', 'model_versions', 'models', 'stats'], 'the views');
 
 -- A model can be replaced, and a verb's answer with it: never IMMUTABLE.
-SELECT is_empty('SELECT signature FROM functions WHERE provolatile = $$i$$', 'no function is immutable');
-SELECT is_empty('SELECT signature FROM functions WHERE verb AND (provolatile <> $$s$$ OR proparallel <> $$s$$)',
+SELECT is_empty('SELECT signature FROM functions WHERE provolatile = $$i$$ AND NOT of_vectors', 'no function of models is immutable');
+SELECT is_empty('SELECT signature FROM functions WHERE (verb OR verb_of_texts) AND (provolatile <> $$s$$ OR proparallel <> $$s$$)',
 	'verbs are STABLE and PARALLEL SAFE');
+SELECT bag_eq('SELECT signature FROM functions WHERE provolatile = $$i$$ AND proparallel = $$s$$ AND proisstrict',
+	$$VALUES ('infer.cosine_similarity(real[],real[])'), ('infer.distance(real[],real[],text)')$$,
+	'what compares vectors is IMMUTABLE, PARALLEL SAFE and STRICT');
+SELECT is_empty('SELECT signature FROM functions WHERE verb_of_texts AND (proisstrict OR prosupport = 0 OR procost < 100)',
+	'verbs about texts see NULL, and tell the planner what they cost');
+SELECT is_empty($$SELECT signature FROM functions WHERE (verb_of_texts OR of_vectors) AND array_position(proargnames, '') IS NOT NULL$$,
+	'their arguments have names');
 SELECT is_empty('SELECT signature FROM functions WHERE verb AND (proisstrict OR provariadic = 0)',
 	'verbs see NULL and take any number of inputs');
 SELECT is_empty('SELECT signature FROM functions WHERE verb AND procost < 100', 'verbs cost more than an operator');
-SELECT is_empty('SELECT signature FROM functions WHERE NOT verb AND (provolatile <> $$v$$ OR proparallel <> $$u$$)',
+SELECT is_empty('SELECT signature FROM functions WHERE NOT (verb OR verb_of_texts OR of_vectors) AND (provolatile <> $$v$$ OR proparallel <> $$u$$)',
 	'everything else is VOLATILE and stays out of parallel workers');
 SELECT is_empty('SELECT signature FROM functions WHERE prosecdef', 'no function borrows the rights of its owner');
 SELECT is_empty('SELECT signature FROM functions WHERE probin IS DISTINCT FROM $$$libdir/infer$$', 'all live in the library');

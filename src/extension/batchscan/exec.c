@@ -697,6 +697,7 @@ add_counters(InferSiteCounters *sum, const InferSiteCounters *one)
 	sum->calls += one->calls;
 	sum->reused += one->reused;
 	sum->batches += one->batches;
+	sum->tokens += one->tokens;
 	sum->queue_nsec += one->queue_nsec;
 	sum->device_nsec += one->device_nsec;
 	if (one->device[0] != '\0')

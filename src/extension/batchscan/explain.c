@@ -5,6 +5,8 @@
  *	Infer: infer.classify('tumour'::text, tumours.*)
  *	Calls: 9990  Reused: 0  Batches: 40  Queue Time: 1.2 ms  Device Time: 83.4 ms  Device: cpu
  *
+ * Of models that read texts with "Tokens: 81512" after the batches.
+ *
  * The second line only with ANALYZE; other formats have a property for each of its parts.
  * Nothing here asks the engine.
  */
@@ -37,8 +39,11 @@ static void
 show_counters_as_text(const InferSiteCounters *counters, ExplainState *es)
 {
 	appendStringInfoSpaces(es->str, es->indent * 2);
-	appendStringInfo(es->str, "Calls: %lld  Reused: %lld  Batches: %lld  Queue Time: %.1f ms  Device Time: %.1f ms",
-					 (long long) counters->calls, (long long) counters->reused, (long long) counters->batches,
+	appendStringInfo(es->str, "Calls: %lld  Reused: %lld  Batches: %lld",
+					 (long long) counters->calls, (long long) counters->reused, (long long) counters->batches);
+	if (counters->tokens > 0)
+		appendStringInfo(es->str, "  Tokens: %lld", (long long) counters->tokens);
+	appendStringInfo(es->str, "  Queue Time: %.1f ms  Device Time: %.1f ms",
 					 counters->queue_nsec / 1e6, counters->device_nsec / 1e6);
 	if (counters->device[0] != '\0')
 		appendStringInfo(es->str, "  Device: %s", counters->device);
@@ -51,6 +56,8 @@ show_counters(const InferSiteCounters *counters, ExplainState *es)
 	ExplainPropertyInteger("Calls", NULL, counters->calls, es);
 	ExplainPropertyInteger("Reused", NULL, counters->reused, es);
 	ExplainPropertyInteger("Batches", NULL, counters->batches, es);
+	if (counters->tokens > 0)
+		ExplainPropertyInteger("Tokens", NULL, counters->tokens, es);
 	ExplainPropertyFloat("Queue Time", "ms", counters->queue_nsec / 1e6, 3, es);
 	ExplainPropertyFloat("Device Time", "ms", counters->device_nsec / 1e6, 3, es);
 	if (counters->device[0] != '\0')

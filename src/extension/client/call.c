@@ -41,13 +41,48 @@ tensor_row_bytes(const struct infer_tensor *tensor)
 }
 
 uint64
-tensors_bytes(const struct infer_tensor *tensors, uint32 count, uint64 rows)
+tensor_bytes(const struct infer_tensor *tensor, uint64 rows)
+{
+	return tensor_row_bytes(tensor) * rows + sizeof(struct infer_column) + 64;
+}
+
+uint64
+inputs_bytes(const InferModel *model, uint64 rows)
 {
 	uint64		bytes = 0;
 
-	for (uint32 i = 0; i < count; i++)
-		bytes += tensor_row_bytes(&tensors[i]) * rows + sizeof(struct infer_column) + 64;
+	for (uint32 i = 0; i < model->signature.inputs_count; i++)
+		bytes += tensor_bytes(&model->signature.inputs[i], rows);
 	return bytes;
+}
+
+bool
+output_is_wanted(const InferModel *model, uint32 outputs, uint32 output)
+{
+	if (outputs == 0)
+		return (model->signature.outputs[output].flags & INFER_TENSOR_HIDDEN) == 0;
+	return output < 32 && (outputs >> output & 1) != 0;
+}
+
+bool
+call_is_of_tokens(const InferCall *call)
+{
+	if (call->outputs == 0)
+		return false;
+	for (uint32 i = 0; i < call->model->signature.outputs_count; i++)
+		if (output_is_wanted(call->model, call->outputs, i) &&
+			(call->model->signature.outputs[i].flags & INFER_TENSOR_HIDDEN) == 0)
+			return false;
+	return true;
+}
+
+/* What varies with the text that was given, tokens say, has a number of 4 bytes for every 2 of it at most. */
+static uint64
+output_bytes(const InferCall *call, const struct infer_tensor *tensor)
+{
+	bool		of_text = tensor->role == INFER_ROLE_TOKENS || tensor->role == INFER_ROLE_CHUNKS;
+
+	return tensor_bytes(tensor, call->rows_sent) + (of_text ? 2 * call->used : 0);
 }
 
 uint64
@@ -55,9 +90,14 @@ call_reply_bytes(const InferCall *call)
 {
 	const struct infer_signature *signature = &call->model->signature;
 	uint64		rows = call->rows_sent;
+	uint64		bytes = 1024 + rows * 2 * sizeof(uint32) + Min(rows, 8) * ROW_TEXT_BYTES;
 
-	return 1024 + rows * 2 * sizeof(uint32) + Min(rows, 8) * ROW_TEXT_BYTES +
-		tensors_bytes(signature->outputs, signature->outputs_count, rows);
+	for (uint32 i = 0; i < signature->outputs_count; i++)
+		if (output_is_wanted(call->model, call->outputs, i))
+			bytes += output_bytes(call, &signature->outputs[i]);
+		else
+			bytes += sizeof(struct infer_column);
+	return bytes;
 }
 
 void
@@ -118,8 +158,7 @@ infer_client_begin(const InferModel *model, uint32 rows, uint32 class_)
 	call->callback.func = release_call;
 	call->callback.arg = call;
 	MemoryContextRegisterResetCallback(context, &call->callback);
-	call->region = region_take(call, call->used + call_reply_bytes(call) +
-							   tensors_bytes(signature->inputs, signature->inputs_count, rows));
+	call->region = region_take(call, call->used + call_reply_bytes(call) + inputs_bytes(model, rows));
 	return call;
 }
 

@@ -205,8 +205,11 @@ handle_reply(InferCall *call, int *nap)
 	{
 		case INFER_OK:
 			call->finished = true;
-			spin_learn_time(call->model->key, call->reply.queue_nsec + call->reply.compute_nsec);
-			measured_learn(call);
+			if (!call_is_of_tokens(call))
+			{
+				spin_learn_time(call->model->key, call->reply.queue_nsec + call->reply.compute_nsec);
+				measured_learn(call);
+			}
 			if (reply_read(call))
 				return true;
 			connection_close(true);

@@ -181,6 +181,7 @@ struct InferCall
 	struct infer_column *results;	/* per output, likewise */
 	uint64		reply_end;			/* of the region that it came in, an offset */
 	char	   *kept;				/* the reply, once it had to leave its region; else NULL */
+	char	   *kept_inputs;		/* and the inputs, from INFER_REGION_HEAD on, where results need them */
 };
 
 static inline uint64
@@ -202,8 +203,17 @@ call_address(const InferCall *call, uint64 offset)
 	return (char *) call->region->head + offset;
 }
 
-/* Bytes of so many rows of these tensors, in a region; a guess where strings or dimensions vary. */
-extern uint64 tensors_bytes(const struct infer_tensor *tensors, uint32 count, uint64 rows);
+/* Bytes of so many rows of a tensor, in a region; a guess where strings or dimensions vary. */
+extern uint64 tensor_bytes(const struct infer_tensor *tensor, uint64 rows);
+
+/* Of all inputs. */
+extern uint64 inputs_bytes(const InferModel *model, uint64 rows);
+
+/* Whether a call asks for nothing but what the model's tokenizer says: the device has no part in it. */
+extern bool call_is_of_tokens(const InferCall *call);
+
+/* Whether a call that asks for these outputs (as in struct infer_request) gets this one. */
+extern bool output_is_wanted(const InferModel *model, uint32 outputs, uint32 output);
 
 /* What a reply will take, most likely; the engine says so if it takes more. */
 extern uint64 call_reply_bytes(const InferCall *call);
@@ -222,7 +232,7 @@ extern void reply_error(const InferCall *call, uint64 offset, uint32 error, stru
 /* The call's error is that of a malformed reply; returns false. */
 extern bool reply_malformed(InferCall *call, const char *what);
 
-/* The call has finished: its reply moves to memory of this process alone, its region is free. */
+/* The call has finished: what its results need moves to memory of this process alone, its region is free. */
 extern void reply_keep(InferCall *call);
 
 /* ---- exchange.c ---- */

@@ -50,12 +50,6 @@ reply_error(const InferCall *call, uint64 offset, uint32 error, struct infer_err
 	err->error = error;
 }
 
-static bool
-is_wanted(const InferCall *call, uint32 output)
-{
-	return call->outputs == 0 || (output < 32 && (call->outputs >> output & 1) != 0);
-}
-
 /* Elements of a row where every dimension is known, else INFER_WIDTH_VARIES. */
 static uint64
 tensor_width(const struct infer_tensor *tensor)
@@ -78,12 +72,14 @@ result_fault(const InferCall *call, uint32 output, const struct infer_column *co
 	const struct infer_tensor *tensor = &call->model->signature.outputs[output];
 	uint64		width = tensor_width(tensor);
 
-	if (!is_wanted(call, output) && column->type == INFER_TYPE_NONE)
+	if (!output_is_wanted(call->model, call->outputs, output) && column->type == INFER_TYPE_NONE)
 		return NULL;
 	if (column->type != tensor->type)
 		return "an output is of another type than the model says";
 	if (width != INFER_WIDTH_VARIES && column->width != width)
 		return "an output has another number of elements than the model says";
+	if (column->width == INFER_WIDTH_VARIES && column->type != INFER_TYPE_STRING && column->spans_offset == 0)
+		return "a row of varying width has no span";
 	return NULL;
 }
 
@@ -115,18 +111,37 @@ reply_read(InferCall *call)
 	return true;
 }
 
+/* Of [begin, end) of the region. */
+static char *
+copy_region(const InferCall *call, uint64 begin, uint64 end)
+{
+	char	   *copy = MemoryContextAllocHuge(call->context, end - begin);
+
+	memcpy(copy, call_address(call, begin), end - begin);
+	return copy;
+}
+
+/* Results that name places of the text need it. */
+static bool
+has_places(const InferCall *call)
+{
+	const struct infer_signature *signature = &call->model->signature;
+
+	for (uint32 i = 0; i < signature->outputs_count; i++)
+		if (signature->outputs[i].role == INFER_ROLE_ENTITY_PLACES)
+			return true;
+	return false;
+}
+
 void
 reply_keep(InferCall *call)
 {
-	uint64		begin = call_reply_begin(call);
-	char	   *copy;
-
 	Assert(call->finished && call->region != NULL);
 	if (call->rows_sent > 0)
 	{
-		copy = MemoryContextAllocHuge(call->context, call->reply_end - begin);
-		memcpy(copy, call_address(call, begin), call->reply_end - begin);
-		call->kept = copy;
+		if (has_places(call))
+			call->kept_inputs = copy_region(call, INFER_REGION_HEAD, call->used);
+		call->kept = copy_region(call, call_reply_begin(call), call->reply_end);
 	}
 	call_give_up(call);
 }
@@ -192,6 +207,15 @@ row_elements(InferCall *call, const struct infer_column *column, uint32 at, uint
 	*end = ends[at];
 }
 
+pg_noreturn static void
+row_malformed(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("the engine's reply is malformed"),
+			 errdetail("A row is not inside its column.")));
+}
+
 /* Spans are copied before they are checked: what is used is what was checked. */
 static const struct infer_span *
 copy_spans(InferCall *call, const struct infer_column *column, uint64 begin, uint64 count)
@@ -206,6 +230,23 @@ copy_spans(InferCall *call, const struct infer_column *column, uint64 begin, uin
 					 errmsg("the engine's reply is malformed"),
 					 errdetail("A string is not inside its column.")));
 	return spans;
+}
+
+/* A row of varying width: its span says where its numbers are. */
+static bool
+find_varying(InferCall *call, const struct infer_column *column, uint32 at, InferOutput *out)
+{
+	Size		bytes = infer_type_bytes(column->type);
+	struct infer_span span;
+
+	memcpy(&span, reply_address(call, column->spans_offset + at * sizeof(span)), sizeof(span));
+	if (span.begin > column->data_bytes || span.length > column->data_bytes - span.begin ||
+		span.begin % 8 != 0 || span.length % bytes != 0)
+		return false;
+	out->type = column->type;
+	out->width = span.length / bytes;
+	out->data = reply_address(call, column->data_offset + span.begin);
+	return true;
 }
 
 void
@@ -224,16 +265,19 @@ infer_client_output(InferCall *call, uint32 row, uint32 output, InferOutput *out
 	if (column->type == INFER_TYPE_NONE)
 		return;
 
+	if (column->width == INFER_WIDTH_VARIES && column->type != INFER_TYPE_STRING)
+	{
+		if (!find_varying(call, column, at, out))
+			row_malformed();
+		return;
+	}
 	row_elements(call, column, at, &begin, &end);
 	if (column->type == INFER_TYPE_STRING)
 		fits = begin <= end && end <= (call->reply_end - column->spans_offset) / sizeof(struct infer_span);
 	else
 		fits = begin <= end && end <= column->data_bytes / infer_type_bytes(column->type);
 	if (!fits)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROTOCOL_VIOLATION),
-				 errmsg("the engine's reply is malformed"),
-				 errdetail("A row is not inside its column.")));
+		row_malformed();
 
 	out->type = column->type;
 	out->width = end - begin;
@@ -245,6 +289,24 @@ infer_client_output(InferCall *call, uint32 row, uint32 output, InferOutput *out
 	}
 	else
 		out->data = reply_address(call, column->data_offset + begin * infer_type_bytes(column->type));
+}
+
+const char *
+infer_client_text_given(InferCall *call, uint32 row, uint32 input, Size *length)
+{
+	const struct infer_column *column = &call->columns[input];
+	const char *inputs = call->kept_inputs != NULL ? call->kept_inputs : call_address(call, INFER_REGION_HEAD);
+	uint64		bytes = call->used - column->data_offset;
+	uint32		at = reply_row(call, row);
+	struct infer_span span;
+
+	if (at == ROW_KILLED || column->type != INFER_TYPE_STRING || column->width != 1)
+		elog(ERROR, "row %u has no text %u", row, input);
+	memcpy(&span, inputs + (column->spans_offset - INFER_REGION_HEAD) + at * sizeof(span), sizeof(span));
+	if (span.begin > bytes || span.length > bytes - span.begin)
+		row_malformed();
+	*length = span.length;
+	return inputs + (column->data_offset - INFER_REGION_HEAD) + span.begin;
 }
 
 bool

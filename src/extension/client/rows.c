@@ -18,9 +18,12 @@ uint64
 infer_client_rows_bytes(const InferModel *model, uint32 rows)
 {
 	const struct infer_signature *signature = &model->signature;
+	uint64		bytes = inputs_bytes(model, rows);
 
-	return tensors_bytes(signature->inputs, signature->inputs_count, rows) +
-		tensors_bytes(signature->outputs, signature->outputs_count, rows);
+	for (uint32 i = 0; i < signature->outputs_count; i++)
+		if (output_is_wanted(model, 0, i))
+			bytes += tensor_bytes(&signature->outputs[i], rows);
+	return bytes;
 }
 
 uint64
@@ -91,6 +94,12 @@ infer_client_times(const InferCall *call, uint64 *queue, uint64 *compute)
 {
 	*queue = call->reply.queue_nsec;
 	*compute = call->reply.compute_nsec;
+}
+
+uint64
+infer_client_tokens(const InferCall *call)
+{
+	return call->reply.tokens;
 }
 
 const char *

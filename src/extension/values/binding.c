@@ -150,10 +150,19 @@ shapes_init(InferBinding *binding)
 {
 	const InferModel *model = binding->model;
 
-	for (int i = 0; i < binding->inputs_count; i++)
+	for (uint32 i = 0; i < model->signature.inputs_count; i++)
 	{
-		shape_init(&binding->inputs[i], &model->signature.inputs[i], binding->elements);
-		binding->elements += binding->inputs[i].width;
+		const struct infer_tensor *tensor = &model->signature.inputs[i];
+		InputShape *shape = &binding->inputs[binding->inputs_count];
+
+		if (tensor->flags & INFER_TENSOR_HIDDEN)
+			shape = &binding->hidden[binding->hidden_count++];
+		else
+			binding->inputs_count++;
+		shape_init(shape, tensor, binding->elements);
+		shape->number = i;
+		if (!(tensor->flags & INFER_TENSOR_HIDDEN))
+			binding->elements += shape->width;
 	}
 	binding->named = true;
 	for (int i = 0; i < binding->inputs_count; i++)
@@ -177,20 +186,21 @@ binding_new(const InferModel *model, MemoryContext context)
 
 	binding->model = model;
 	binding->context = context;
-	binding->inputs_count = model->signature.inputs_count;
-	binding->inputs = palloc0(sizeof(InputShape) * Max(binding->inputs_count, 1));
-	binding->sinks = palloc0(sizeof(ValueSink) * Max(binding->inputs_count, 1));
+	binding->inputs = palloc0(sizeof(InputShape) * Max(model->signature.inputs_count, 1));
+	binding->hidden = palloc0(sizeof(InputShape) * Max(model->signature.inputs_count, 1));
+	binding->sinks = palloc0(sizeof(ValueSink) * Max(model->signature.inputs_count, 1));
 	binding->row = palloc0(sizeof(RowPlan *));
 	binding->moves = palloc0(sizeof(uint64));
+	shapes_init(binding);
 	if (binding->inputs_count == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("model \"%s\" has no inputs", model->name)));
-	shapes_init(binding);
 	for (int i = 0; i < binding->inputs_count; i++)
 	{
 		binding->sinks[i].binding = binding;
 		binding->sinks[i].input = i;
+		binding->sinks[i].number = binding->inputs[i].number;
 		binding->sinks[i].type = binding->inputs[i].tensor->type;
 		binding->sinks[i].missing = (binding->inputs[i].tensor->flags & INFER_TENSOR_MISSING) != 0;
 	}
@@ -280,7 +290,10 @@ binding_open(const InferBinding *binding, InferCall *call, uint32 row)
 		sink->base = row * sink->width;
 		sink_find(sink);
 	}
-	if (row == 0 && binding->inputs_count > 1)
+	if (row == 0)
+		for (int i = 0; i < binding->hidden_count; i++)
+			(void) infer_client_column(call, binding->hidden[i].number, binding->hidden[i].width);
+	if (row == 0 && binding->inputs_count + binding->hidden_count > 1)
 		++*binding->moves;		/* those found first may have moved when later ones were made */
 }
 
@@ -288,7 +301,7 @@ binding_open(const InferBinding *binding, InferCall *call, uint32 row)
 void
 sink_find(ValueSink *sink)
 {
-	sink->data = infer_client_column(sink->call, sink->input, sink->width);
+	sink->data = infer_client_column(sink->call, sink->number, sink->width);
 	sink->data += sink->base * infer_type_bytes(sink->type);
 	sink->moves = *sink->binding->moves;
 }
@@ -395,7 +408,7 @@ infer_binding_prepare(const InferBinding *binding, Datum *values, const bool *nu
 
 void
 infer_binding_write(const InferBinding *binding, InferCall *call, uint32 row,
-					const Datum *values, const bool *nulls)
+					const Datum *values, const bool *nulls, const InferTextOptions *options)
 {
 	switch (binding->mode)
 	{
@@ -412,6 +425,7 @@ infer_binding_write(const InferBinding *binding, InferCall *call, uint32 row,
 			binding_object_write(binding, call, row, values[0]);
 			break;
 	}
+	binding_write_hidden(binding, call, row, options);
 }
 
 bool

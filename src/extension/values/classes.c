@@ -32,6 +32,7 @@ bool
 classifier_view(const InferModel *model, ClassifierView *view)
 {
 	const struct infer_signature *signature = &model->signature;
+	int			only = 0;
 
 	*view = (ClassifierView) {.label = -1, .scores = -1};
 	for (int i = 0; i < signature->outputs_count; i++)
@@ -41,11 +42,11 @@ classifier_view(const InferModel *model, ClassifierView *view)
 		else if (signature->outputs[i].role == INFER_ROLE_SCORES && view->scores < 0)
 			view->scores = i;
 	}
-	if (view->label < 0 && view->scores < 0 && signature->outputs_count == 1 &&
-		output_is_number(signature->outputs[0].type) &&
-		holds_scores(model, output_width(&signature->outputs[0])))
+	if (view->label < 0 && view->scores < 0 && outputs_shown(model, &only) == 1 &&
+		signature->outputs[only].role == INFER_ROLE_VALUE && output_is_number(signature->outputs[only].type) &&
+		holds_scores(model, output_width(&signature->outputs[only])))
 	{
-		view->scores = 0;
+		view->scores = only;
 		view->declared = true;
 	}
 	return view->label >= 0 || view->scores >= 0;
@@ -251,7 +252,7 @@ classifier_jsonb(const InferModel *model, InferCall *call, uint32 row, const Cla
 	{
 		InferOutput output;
 
-		if (i == view->label || i == view->scores)
+		if (i == view->label || i == view->scores || output_is_hidden(model, i))
 			continue;
 		infer_client_output(call, row, i, &output);
 		output_push_key(&state, signature->outputs[i].name);

@@ -200,7 +200,7 @@ number_to_bool(ValueSink *sink, uint64 element, ValueSource source, Datum value)
 void
 value_put_string(ValueSink *sink, uint64 element, const char *text, Size length)
 {
-	infer_client_string(sink->call, sink->input, sink->base + element, text, length);
+	infer_client_string(sink->call, sink->number, sink->base + element, text, length);
 	++*sink->binding->moves;
 }
 

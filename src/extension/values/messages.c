@@ -60,12 +60,32 @@ count_hint(const InferBinding *binding, ValueHolder holder)
 	return "Give each feature once, in order, or all of them in one array.";
 }
 
+static bool
+reads_texts(const InferBinding *binding)
+{
+	return binding->inputs[0].tensor->role == INFER_ROLE_TEXT;
+}
+
+static void
+texts_count_error(const InferBinding *binding, uint64 given)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("model \"%s\" takes " UINT64_FORMAT " text%s, but " UINT64_FORMAT " %s given", binding->model->name,
+					binding->elements, binding->elements == 1 ? "" : "s", given, given == 1 ? "was" : "were"),
+			 binding->elements == 1 ? errhint("Give the text as the only input.") :
+			 errhint("Give the query and the document, in this order.")));
+}
+
 /* Both counts, in what holds the features. */
 void
 value_count_error(const InferBinding *binding, uint64 given, ValueHolder holder)
 {
 	const char *plural = given == 1 ? "" : "s";
 	const char *but;
+
+	if (holder != HOLDER_ROW && reads_texts(binding))
+		texts_count_error(binding, given);
 
 	if (holder == HOLDER_ROW)
 		but = psprintf("but the row has " UINT64_FORMAT " column%s", given, plural);

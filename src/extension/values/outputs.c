@@ -23,6 +23,39 @@ output_is_number(uint32 type)
 	return type != INFER_TYPE_STRING && infer_type_bytes(type) > 0;
 }
 
+int
+outputs_shown(const InferModel *model, int *first)
+{
+	int			count = 0;
+
+	for (int i = 0; i < model->signature.outputs_count; i++)
+	{
+		if (output_is_hidden(model, i))
+			continue;
+		if (count++ == 0 && first != NULL)
+			*first = i;
+	}
+	return count;
+}
+
+int
+output_of_role(const InferModel *model, uint32 role)
+{
+	for (int i = 0; i < model->signature.outputs_count; i++)
+		if (model->signature.outputs[i].role == role)
+			return i;
+	return -1;
+}
+
+void
+output_malformed(const InferModel *model, const struct infer_tensor *tensor)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_PROTOCOL_VIOLATION),
+			 errmsg("the engine's reply is malformed"),
+			 errdetail("Output \"%s\" of model \"%s\" is not as it can be.", tensor->name, model->name)));
+}
+
 /* Elements of a row; 0 if that varies. */
 uint64
 output_width(const struct infer_tensor *tensor)
@@ -38,8 +71,8 @@ output_width(const struct infer_tensor *tensor)
 	return width;
 }
 
-static void
-not_finite(const InferModel *model, const struct infer_tensor *tensor)
+void
+output_not_finite(const InferModel *model, const struct infer_tensor *tensor)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INFER_NOT_FINITE),
@@ -69,7 +102,7 @@ output_number(const InferModel *model, const struct infer_tensor *tensor, const 
 			elog(ERROR, "output \"%s\" of model \"%s\" is not a number", tensor->name, model->name);
 	}
 	if (unlikely(!isfinite(value)))
-		not_finite(model, tensor);
+		output_not_finite(model, tensor);
 	return value;
 }
 

@@ -8,9 +8,10 @@
  *	step		one value (an argument, a column) and where it goes: an element, a whole input,
  *				or all inputs one after the other
  *	sink		an input's column of the call being written
+ *	hidden		an input that no argument reaches: it says how texts are to be taken (hidden.c)
  *
  * types.c knows which SQL types can be which inputs; binding.c plans steps from names and
- * counts; plain.c runs the commonest ones quickly; rows.c does so for the columns of a composite value, whose type is only known
+ * counts; text_options.c and hidden.c see to the inputs that no argument reaches; plain.c runs the commonest ones quickly; rows.c does so for the columns of a composite value, whose type is only known
  * from the value; objects.c reads jsonb by key; arrays.c and convert.c put values into
  * sinks; messages.c says what is wrong.  The way back is in results.h.
  */
@@ -59,6 +60,7 @@ typedef struct ValueType
 typedef struct InputShape
 {
 	const struct infer_tensor *tensor;
+	uint32		number;			/* of it, in the signature */
 	uint64		width;			/* elements of a row */
 	uint64		first;			/* elements of the inputs before it */
 	bool		features;		/* the elements have names of their own */
@@ -106,7 +108,8 @@ typedef struct ValueSink
 {
 	const InferBinding *binding;
 	InferCall  *call;
-	uint32		input;
+	uint32		input;			/* of the binding's */
+	uint32		number;			/* in the signature */
 	uint32		type;			/* enum infer_type */
 	bool		missing;		/* the model has a notion of a missing value */
 	uint64		width;			/* elements of this row */
@@ -139,8 +142,10 @@ struct InferBinding
 	const InferModel *model;
 	MemoryContext context;
 	BindingMode mode;
-	int			inputs_count;
+	int			inputs_count;	/* that arguments reach */
 	InputShape *inputs;
+	int			hidden_count;
+	InputShape *hidden;
 	uint64		elements;		/* of all inputs of a row */
 	bool		named;			/* every input's elements have names */
 	StepList	steps;			/* positional */
@@ -193,6 +198,12 @@ extern void binding_plan_plain(const InferBinding *binding, StepList *steps);
 /* False, and nothing raised, if a value needs more than that; sinks are open. */
 extern bool binding_run_plain(const InferBinding *binding, const StepList *steps,
 							  const Datum *values, const bool *nulls);
+
+/* ---- hidden.c ---- */
+
+/* Writes the row's hidden inputs; options NULL: as the model says. */
+extern void binding_write_hidden(const InferBinding *binding, InferCall *call, uint32 row,
+								 const InferTextOptions *options);
 
 /* ---- rows.c, objects.c ---- */
 

@@ -1,6 +1,7 @@
 /*
  * plain.c
- *	  Numbers of fixed size, for numbers: what most columns of most tables are.
+ *	  Numbers of fixed size, for numbers: what most columns of most tables are.  Not of models with
+ *	  hidden inputs: these read texts.
  *
  * Nouns
  *	plain		a conversion that reads a Datum and stores a number, and may at most find out that
@@ -70,6 +71,8 @@ plain_conversion(uint32 type, const BindingStep *step)
 void
 binding_plan_plain(const InferBinding *binding, StepList *steps)
 {
+	if (binding->hidden_count > 0)
+		return;
 	steps->plain = palloc(sizeof(PlainStep) * Max(steps->count, 1));
 	for (int i = 0; i < steps->count; i++)
 	{

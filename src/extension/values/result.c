@@ -12,6 +12,7 @@
 #include "utils/builtins.h"
 
 #include "results.h"
+#include "texts.h"
 
 /* ---- what each verb asks of a model ---- */
 
@@ -24,8 +25,9 @@ wanted_bit(int output)
 static uint32
 wanted_number(const InferModel *model)
 {
-	const struct infer_signature *signature = &model->signature;
-	const struct infer_tensor *tensor = &signature->outputs[0];
+	int			only = 0;
+	int			count = outputs_shown(model, &only);
+	const struct infer_tensor *tensor = &model->signature.outputs[only];
 	ClassifierView view;
 
 	if (classifier_view(model, &view))
@@ -33,10 +35,10 @@ wanted_number(const InferModel *model)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("model \"%s\" is a classifier, not a single number", model->name),
 				 errhint("Use infer.classify() for the label or infer.probability() for a number.")));
-	if (signature->outputs_count != 1)
+	if (count != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("model \"%s\" has %u outputs, not a single number", model->name, signature->outputs_count),
+				 errmsg("model \"%s\" has %d outputs, not a single number", model->name, count),
 				 errhint("Use infer(), which returns them by name.")));
 	if (!output_is_number(tensor->type))
 		ereport(ERROR,
@@ -55,22 +57,23 @@ wanted_number(const InferModel *model)
 static int
 numbers_output(const InferModel *model)
 {
-	const struct infer_signature *signature = &model->signature;
+	int			only = 0;
+	int			count = outputs_shown(model, &only);
 	ClassifierView view;
 
 	if (classifier_view(model, &view) && view.scores >= 0)
 		return view.scores;
-	if (signature->outputs_count != 1)
+	if (count != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("model \"%s\" has %u outputs", model->name, signature->outputs_count),
+				 errmsg("model \"%s\" has %d outputs", model->name, count),
 				 errhint("Use infer(), which returns them by name.")));
-	if (!output_is_number(signature->outputs[0].type))
+	if (!output_is_number(model->signature.outputs[only].type))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("model \"%s\" returns text, not numbers", model->name),
 				 errhint("Use infer().")));
-	return 0;
+	return only;
 }
 
 static uint32
@@ -116,6 +119,8 @@ wanted_scores(const InferModel *model)
 uint32
 infer_result_wanted(const InferModel *model, InferVerb verb)
 {
+	if (verb < INFER_VERB_EMBED)
+		texts_check_verb(model, verb);
 	switch (verb)
 	{
 		case INFER_VERB_INFER:
@@ -129,8 +134,9 @@ infer_result_wanted(const InferModel *model, InferVerb verb)
 		case INFER_VERB_PROBABILITIES:
 		case INFER_VERB_PROBABILITY:
 			return wanted_scores(model);
+		default:
+			return texts_wanted(model, verb);
 	}
-	elog(ERROR, "unexpected verb %d", (int) verb);
 }
 
 int
@@ -157,16 +163,19 @@ all_outputs_jsonb(const InferModel *model, InferCall *call, uint32 row)
 	JsonbValue	scalar;
 	JsonbValue *result;
 	InferOutput output;
+	int			only;
 
-	if (signature->outputs_count == 1)
+	if (outputs_shown(model, &only) == 1)
 	{
-		infer_client_output(call, row, 0, &output);
-		result = output_push(&state, WJB_VALUE, model, &signature->outputs[0], &output, &scalar);
+		infer_client_output(call, row, only, &output);
+		result = output_push(&state, WJB_VALUE, model, &signature->outputs[only], &output, &scalar);
 		return JsonbPGetDatum(JsonbValueToJsonb(result));
 	}
 	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
 	for (int i = 0; i < signature->outputs_count; i++)
 	{
+		if (output_is_hidden(model, i))
+			continue;
 		infer_client_output(call, row, i, &output);
 		output_push_key(&state, signature->outputs[i].name);
 		output_push(&state, WJB_VALUE, model, &signature->outputs[i], &output, &scalar);
@@ -180,6 +189,8 @@ infer_result_jsonb(const InferModel *model, InferCall *call, uint32 row)
 {
 	ClassifierView view;
 
+	if (model->signature.task == INFER_TASK_ENTITIES)
+		return entities_jsonb(model, call, row);
 	if (classifier_view(model, &view))
 		return classifier_jsonb(model, call, row, &view);
 	return all_outputs_jsonb(model, call, row);
@@ -189,9 +200,11 @@ float8
 infer_result_number(const InferModel *model, InferCall *call, uint32 row)
 {
 	InferOutput output;
+	int			only = 0;
 
-	infer_client_output(call, row, 0, &output);
-	return output_number(model, &model->signature.outputs[0], &output, 0);
+	(void) outputs_shown(model, &only);
+	infer_client_output(call, row, only, &output);
+	return output_number(model, &model->signature.outputs[only], &output, 0);
 }
 
 /* double precision[], with the output's dimensions if it has several */

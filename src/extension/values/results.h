@@ -1,7 +1,8 @@
 /*
  * results.h
  *	  What the files share that make SQL values of a model's outputs: outputs.c knows their
- *	  elements, classes.c labels and scores, result.c the verbs.
+ *	  elements, classes.c labels and scores, texts.c what texts give, places.c where in a text that
+ *	  lies, result.c the verbs.
  */
 #ifndef INFER_VALUES_RESULTS_H
 #define INFER_VALUES_RESULTS_H
@@ -12,6 +13,21 @@
 #include "parts.h"
 
 /* ---- outputs.c ---- */
+
+/* How many outputs are not hidden; *first (may be NULL): the first of them. */
+extern int	outputs_shown(const InferModel *model, int *first);
+
+static inline bool
+output_is_hidden(const InferModel *model, int output)
+{
+	return (model->signature.outputs[output].flags & INFER_TENSOR_HIDDEN) != 0;
+}
+
+/* The first output of that role, or -1. */
+extern int	output_of_role(const InferModel *model, uint32 role);
+
+pg_noreturn extern void output_not_finite(const InferModel *model, const struct infer_tensor *tensor);
+pg_noreturn extern void output_malformed(const InferModel *model, const struct infer_tensor *tensor);
 
 extern bool output_is_number(uint32 type);
 

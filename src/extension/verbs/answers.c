@@ -71,7 +71,7 @@ make_result(void *arg)
 	Answer	   *answer = arg;
 
 	answer->result = verb_result(answer->part->asked->asked, answer->rows->site->def->verb,
-								 answer->part->call, answer->ticket->row, answer->ticket->class_);
+								 answer->part->call, answer->ticket->row, answer->ticket->detail);
 }
 
 /* The memo has a copy from now on, which the ticket keeps there. */

@@ -77,14 +77,62 @@ verb_check_usage(VerbAsked *asked)
 		asked->checked_statement == statement && asked->checked_command == command)
 		return;
 	infer_model_check_usage(asked->model);
+	asked->checks++;
 	asked->checked_user = user;
 	asked->checked_transaction = transaction;
 	asked->checked_statement = statement;
 	asked->checked_command = command;
 }
 
+/* Tokens are the text's own: a default prompt's words are none. */
+static const InferTextOptions plain_text = {.numbers[INFER_TEXT_FLAGS] = INFER_TEXT_NO_PROMPT, .prompt = ""};
+
+/* Jsonb that are equal to the byte ask the same. */
+static bool
+options_came_last(const VerbAsked *asked, const struct varlena *options)
+{
+	return asked->options_given != NULL &&
+		VARSIZE_ANY_EXHDR(asked->options_given) == VARSIZE_ANY_EXHDR(options) &&
+		memcmp(VARDATA_ANY(asked->options_given), VARDATA_ANY(options), VARSIZE_ANY_EXHDR(options)) == 0;
+}
+
+/* Replaced only once they are known to be fine. */
+static void
+read_options(VerbAsked *asked, const InferVerbDef *def, Datum given)
+{
+	InferTextOptions options;
+	struct varlena *copy;
+	char	   *prompt;
+
+	infer_text_options_read(asked->model, DatumGetJsonbP(given), def->options, &options);
+	copy = MemoryContextAlloc(asked->context, VARSIZE_ANY(given));
+	memcpy(copy, DatumGetPointer(given), VARSIZE_ANY(given));
+	prompt = MemoryContextStrdup(asked->context, options.prompt);
+	if (asked->options_given != NULL)
+	{
+		pfree(asked->options_given);
+		pfree(unconstify(char *, asked->options.prompt));
+	}
+	asked->options_given = copy;
+	asked->options = options;
+	asked->options.prompt = prompt;
+}
+
+const InferTextOptions *
+verb_options(VerbAsked *asked, const InferVerbDef *def, Datum options, bool null)
+{
+	if (def->verb == INFER_VERB_TOKENIZE || def->verb == INFER_VERB_TOKEN_COUNT)
+		return &plain_text;
+	if (def->options == 0 || null)
+		return NULL;
+	options = PointerGetDatum(PG_DETOAST_DATUM_PACKED(options));
+	if (!options_came_last(asked, (struct varlena *) DatumGetPointer(options)))
+		read_options(asked, def, options);
+	return &asked->options;
+}
+
 Datum
-verb_result(const VerbAsked *asked, InferVerb verb, InferCall *call, uint32 row, int class_)
+verb_result(const VerbAsked *asked, InferVerb verb, InferCall *call, uint32 row, int detail)
 {
 	switch (verb)
 	{
@@ -99,7 +147,18 @@ verb_result(const VerbAsked *asked, InferVerb verb, InferCall *call, uint32 row,
 		case INFER_VERB_PROBABILITIES:
 			return infer_result_probabilities(asked->model, call, row);
 		case INFER_VERB_PROBABILITY:
-			return Float8GetDatum(infer_result_probability(asked->model, call, row, class_));
+			return Float8GetDatum(infer_result_probability(asked->model, call, row, detail));
+		case INFER_VERB_EMBED:
+			return infer_result_embedding(asked->model, call, row, detail);
+		case INFER_VERB_RERANK:
+			return Float8GetDatum(infer_result_score(asked->model, call, row));
+		case INFER_VERB_TOKENIZE:
+			return infer_result_tokens(asked->model, call, row);
+		case INFER_VERB_TOKEN_COUNT:
+			return Int32GetDatum(infer_result_token_count(asked->model, call, row));
+		case INFER_VERB_ENTITIES:
+		case INFER_VERB_CHUNK:
+			break;				/* sets */
 	}
 	elog(ERROR, "unexpected verb %d", (int) verb);
 }

@@ -35,6 +35,7 @@
 #include "optimizer/optimizer.h"
 #include "utils/builtins.h"
 
+#include "../batchscan/batchscan.h"
 #include "internal.h"
 
 #define OPERATOR_NSEC	10.0		/* of cpu_operator_cost */
@@ -44,6 +45,8 @@
 #define BATCHED_NSEC	150.0		/* a row in a batch: copied, encoded, decoded */
 #define JSONB_NSEC		150.0		/* to make a jsonb of a result */
 #define SINGLE_NSEC		4000.0		/* a call of one row: 2000 if the engine is awake, 7000 if it is woken */
+#define TOKENS_NSEC		20000.0		/* to tell the tokens of a text of 1 kB */
+#define TEXTS			10.0		/* of an array whose length is not known */
 #define ROW_NSEC_MAX	1e9			/* beyond, all are the same to the planner */
 
 /* Guessed from a model's bytes: matrix products of many rows, of one row. */
@@ -174,11 +177,21 @@ is_null(const Node *argument)
 	return IsA(argument, Const) && ((const Const *) argument)->constisnull;
 }
 
+/* Whether the device has no part in it. */
+static bool
+is_of_tokens(const InferVerbDef *def)
+{
+	return def != NULL && (def->verb == INFER_VERB_TOKENIZE || def->verb == INFER_VERB_TOKEN_COUNT ||
+						   def->verb == INFER_VERB_CHUNK);
+}
+
 static RowCost
-cost_of_call(const FuncExpr *call)
+cost_of_call(const FuncExpr *call, const InferVerbDef *def)
 {
 	const Const *name = linitial(call->args);
 
+	if (is_of_tokens(def))
+		return (RowCost) {TOKENS_NSEC, TOKENS_NSEC};
 	if (!IsA(name, Const) || name->consttype != TEXTOID)
 		return (RowCost) {GENERIC_NSEC, GENERIC_NSEC};
 	return find_cost(TextDatumGetCString(name->constvalue));
@@ -210,10 +223,28 @@ set_cost(SupportRequestCost *request, double startup_nsec, double row_nsec)
 	request->per_tuple = Max(row_nsec / OPERATOR_NSEC, 1) * cpu_operator_cost;
 }
 
+/* Texts that one call of embed_all has. */
+static double
+texts_of(PlannerInfo *root, const FuncExpr *call)
+{
+	Node	   *texts = lsecond(call->args);
+
+	if (!IsA(texts, Const) && !IsA(texts, ArrayExpr))
+		return TEXTS;
+	return Max(infer_array_length(root, texts), 1);
+}
+
+static bool
+is_embed_all(const FuncExpr *call, const InferVerbDef *def)
+{
+	return call->funcretset && def != NULL && def->verb == INFER_VERB_EMBED;
+}
+
 static void
 find_call_cost(SupportRequestCost *request, const FuncExpr *call)
 {
 	double		around = call->funcresulttype == JSONBOID ? JSONB_NSEC : 0;
+	const InferVerbDef *def = infer_batch_verb(call->funcid);
 	RowCost		cost;
 
 	if (is_null(linitial(call->args)))
@@ -221,8 +252,10 @@ find_call_cost(SupportRequestCost *request, const FuncExpr *call)
 		set_cost(request, 0, 0);
 		return;
 	}
-	cost = cost_of_call(call);
-	if (!infer_batching)
+	cost = cost_of_call(call, def);
+	if (is_embed_all(call, def))
+		set_cost(request, 0, texts_of(request->root, call) * (cost.of_many + BATCHED_NSEC) + SINGLE_NSEC);
+	else if (!infer_batching || call->funcretset)
 		set_cost(request, 0, cost.alone + SINGLE_NSEC + around);
 	else if (is_constant(call))
 		set_cost(request, cost.alone + SINGLE_NSEC + around, 0);
@@ -230,15 +263,41 @@ find_call_cost(SupportRequestCost *request, const FuncExpr *call)
 		set_cost(request, SINGLE_NSEC, cost.of_many + BATCHED_NSEC + around);
 }
 
+static bool
+is_call(const Node *node)
+{
+	return node != NULL && IsA(node, FuncExpr) && ((const FuncExpr *) node)->args != NIL;
+}
+
+/* Rows of embed_all; the others' are as they declare. */
+static bool
+find_rows(SupportRequestRows *request)
+{
+	const FuncExpr *call = (const FuncExpr *) request->node;
+
+	if (!is_embed_all(call, infer_batch_verb(call->funcid)))
+		return false;
+	request->rows = texts_of(request->root, call);
+	return true;
+}
+
 PG_FUNCTION_INFO_V1(infer_verb_support);
 Datum
 infer_verb_support(PG_FUNCTION_ARGS)
 {
-	SupportRequestCost *request = (SupportRequestCost *) PG_GETARG_POINTER(0);
+	Node	   *request = (Node *) PG_GETARG_POINTER(0);
 
-	if (!IsA(request, SupportRequestCost) || infer_shared == NULL ||
-		request->node == NULL || !IsA(request->node, FuncExpr) || ((FuncExpr *) request->node)->args == NIL)
+	if (infer_shared == NULL)
 		PG_RETURN_POINTER(NULL);
-	find_call_cost(request, (FuncExpr *) request->node);
-	PG_RETURN_POINTER(request);
+	if (IsA(request, SupportRequestRows) && is_call(((SupportRequestRows *) request)->node) &&
+		find_rows((SupportRequestRows *) request))
+		PG_RETURN_POINTER(request);
+	if (IsA(request, SupportRequestCost) && is_call(((SupportRequestCost *) request)->node))
+	{
+		SupportRequestCost *cost = (SupportRequestCost *) request;
+
+		find_call_cost(cost, (FuncExpr *) cost->node);
+		PG_RETURN_POINTER(request);
+	}
+	PG_RETURN_POINTER(NULL);
 }

@@ -11,6 +11,7 @@
  *	table.c			which verbs there are
  *	asked.c			models, arguments, results: of one call and of many
  *	single.c		one call at a time, as SQL makes it
+ *	sets.c			calls that give several rows
  *	profile.c		infer.profile
  *	site.c			many calls of one place in a plan
  *	rows.c			those of them that are sent together: adding, sending, waiting
@@ -37,6 +38,13 @@ typedef enum VerbNumber
 	VERB_CLASSIFY,
 	VERB_PROBABILITIES,
 	VERB_PROBABILITY,
+	VERB_EMBED,
+	VERB_RERANK,
+	VERB_TOKENIZE,
+	VERB_TOKEN_COUNT,
+	VERB_EMBED_ALL,
+	VERB_ENTITIES,
+	VERB_CHUNK,
 	VERBS
 } VerbNumber;
 
@@ -63,11 +71,18 @@ typedef struct VerbAsked
 	int			nargs;				/* of the model's arguments */
 	Oid			element;
 
+	/* the options that came last */
+	struct varlena *options_given;	/* NULL: none have come */
+	InferTextOptions options;
+
+	struct VerbRemembered *remembered;	/* single.c; NULL: nothing */
+
 	/* for whom and when the privilege was last checked */
 	Oid			checked_user;
 	TimestampTz checked_transaction;
 	TimestampTz checked_statement;
 	CommandId	checked_command;
+	uint64		checks;				/* how often */
 } VerbAsked;
 
 /* VARIADIC array: its elements are the arguments, made in the current memory context. */
@@ -88,10 +103,29 @@ verb_asks(const VerbAsked *asked, const char *name, int name_length, int nargs, 
 		nargs == asked->nargs && element == asked->element;
 }
 
+/* Whether the answer is NULL without asking: one single input that is NULL, or any of a verb's texts. */
+static inline bool
+verb_has_null(const InferVerbDef *def, const VerbArguments *arguments)
+{
+	if (def->inputs_count == 0)
+		return arguments->count == 1 && arguments->nulls[0];
+	for (int i = 0; i < arguments->count; i++)
+		if (arguments->nulls[i])
+			return true;
+	return false;
+}
+
 /* Raises 42501 unless the user may use the model; once per command and user. */
 extern void verb_check_usage(VerbAsked *asked);
 
-extern Datum verb_result(const VerbAsked *asked, InferVerb verb, InferCall *call, uint32 row, int class_);
+/*
+ * What options (a jsonb, as the call gives it) ask of the verb's texts; NULL: nothing.  It holds until the
+ * next ones come.  Raises what is wrong with them.
+ */
+extern const InferTextOptions *verb_options(VerbAsked *asked, const InferVerbDef *def, Datum options, bool null);
+
+/* detail: a class's number, or an embedding's dimensions (0: all). */
+extern Datum verb_result(const VerbAsked *asked, InferVerb verb, InferCall *call, uint32 row, int detail);
 
 /* Errors that a row's values raise while they are converted or while its result is. */
 extern bool verb_error_is_rows(int sqlerrcode);

@@ -41,7 +41,8 @@ struct InferSite
 	MemoryContext context;
 	MemoryContextCallback callback;
 	const InferVerbDef *def;
-	const FuncExpr *call;
+	const FuncExpr *call;			/* NULL: of no plan */
+	bool		variadic;
 	int			inputs_count;
 	Oid		   *types;				/* of the inputs */
 	Oid			row_type;			/* the one input is a row of this type, as its columns; else invalid */
@@ -61,6 +62,7 @@ struct InferSite
 	SiteRequest many;
 	uint32		nsec_count;
 	uint64		row_nsec;			/* 0: not known */
+	uint64		byte_psec;			/* of a request's bytes, one's share in psec: it rises slowly; 0: not known */
 	InferSiteCounters counters;
 };
 
@@ -70,6 +72,8 @@ typedef struct RowsPart				/* a request */
 	InferCall  *call;				/* NULL: no row was needed */
 	uint32		rows;
 	uint32		rows_max;
+	uint64		bytes_before;		/* of the call's inputs, before the first row */
+	uint64		bytes_max;			/* of them; a row that passes it is the last */
 	const struct infer_error_text *error;	/* the whole request's; NULL: none */
 } RowsPart;
 
@@ -77,7 +81,7 @@ typedef struct RowsTicket
 {
 	int			part;
 	uint32		row;				/* of the part's call */
-	int			class_;				/* probability */
+	int			detail;				/* of the result: see verb_result */
 	int			entry;				/* of the memo: computed by this ticket (pending), or pinned by it */
 	bool		remembered;			/* the entry has the result */
 	bool		made;				/* value is the result */
@@ -116,11 +120,11 @@ extern SiteAsked *site_ask(InferSite *site, const char *name, int length, const 
 /* Of so many rows, how many one request has room for; one always. */
 extern uint32 site_rows_room(const InferSite *site, const SiteAsked *asked, uint32 rows);
 
-/* Whether a request with inputs of so many bytes should take no more rows. */
-extern bool site_is_full(uint64 bytes);
+/* How many bytes of inputs a request should have at most, beyond one row. */
+extern uint64 site_bytes_room(const InferSite *site, const SiteAsked *asked);
 
-/* A request has ended. */
-extern void site_learn(InferSite *site, uint32 rows, uint64 queue_nsec, uint64 device_nsec);
+/* A request has ended, with inputs of so many bytes. */
+extern void site_learn(InferSite *site, uint32 rows, uint64 bytes, uint64 queue_nsec, uint64 device_nsec);
 
 /* ---- answers.c ---- */
 
@@ -134,7 +138,8 @@ extern ErrorData *answer_try(void (*step) (void *), void *arg, MemoryContext con
 static inline bool
 verb_by_value(InferVerb verb)
 {
-	return verb == INFER_VERB_PREDICT || verb == INFER_VERB_PROBABILITY;
+	return verb == INFER_VERB_PREDICT || verb == INFER_VERB_PROBABILITY || verb == INFER_VERB_RERANK ||
+		verb == INFER_VERB_TOKEN_COUNT;
 }
 
 #endif							/* INFER_VERBS_MANY_H */

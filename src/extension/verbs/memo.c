@@ -121,7 +121,7 @@ last_word(const char *bytes, Size length)
 
 /* SipHash with one and three rounds, of 128 bits (Aumasson and Bernstein, 2012; 128 bits: 2015). */
 static void
-hash_key(const Memo *memo, uint32 asked, int class_, const char *bytes, Size length, MemoKey *key)
+hash_key(const Memo *memo, uint32 asked, int detail, const char *bytes, Size length, MemoKey *key)
 {
 	Sip			s = {{
 		memo->secret[0] ^ UINT64CONST(0x736f6d6570736575),
@@ -130,7 +130,7 @@ hash_key(const Memo *memo, uint32 asked, int class_, const char *bytes, Size len
 		memo->secret[1] ^ UINT64CONST(0x7465646279746573)
 	}};
 
-	sip_word(&s, (uint64) asked << 32 | (uint32) class_);
+	sip_word(&s, (uint64) asked << 32 | (uint32) detail);
 	for (Size i = 0; i + 8 <= length; i += 8)
 		sip_word(&s, read_word(bytes + i));
 	sip_word(&s, last_word(bytes, length));
@@ -154,11 +154,11 @@ in_sample(const Memo *memo, const char *bytes, Size length)
 }
 
 bool
-memo_key(Memo *memo, uint32 asked, int class_, const void *bytes, Size length, MemoKey *key)
+memo_key(Memo *memo, uint32 asked, int detail, const void *bytes, Size length, MemoKey *key)
 {
 	if (memo->sampled && !in_sample(memo, bytes, length))
 		return false;
-	hash_key(memo, asked, class_, bytes, length, key);
+	hash_key(memo, asked, detail, bytes, length, key);
 	return true;
 }
 

@@ -50,7 +50,7 @@ extern Memo *memo_make(MemoryContext context, bool by_value);
 extern void memo_learn(Memo *memo, uint64 row_nsec);
 
 /* false: this row is not probed. */
-extern bool memo_key(Memo *memo, uint32 asked, int class_, const void *bytes, Size length, MemoKey *key);
+extern bool memo_key(Memo *memo, uint32 asked, int detail, const void *bytes, Size length, MemoKey *key);
 
 /* The number of the entry, or MEMO_NONE. */
 extern int	memo_find(Memo *memo, const MemoKey *key);

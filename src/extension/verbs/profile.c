@@ -67,11 +67,11 @@ infer_profile(PG_FUNCTION_ARGS)
 
 	infer_require_preload();
 	InitMaterializedSRF(fcinfo, 0);
-	if (PG_ARGISNULL(0) || !single_arguments(fcinfo, 1, &arguments))
+	if (PG_ARGISNULL(0) || !single_arguments(fcinfo, &infer_verbs[VERB_INFER], &arguments))
 		return (Datum) 0;
-	asked = single_ask(fcinfo, INFER_VERB_INFER, 1, &arguments.given);
+	asked = single_ask(fcinfo, &infer_verbs[VERB_INFER], &arguments.given);
 	call = infer_client_begin(asked->model, 1, INFER_CLASS_INTERACTIVE);
-	infer_binding_write(asked->binding, call, 0, arguments.given.values, arguments.given.nulls);
+	infer_binding_write(asked->binding, call, 0, arguments.given.values, arguments.given.nulls, NULL);
 	infer_client_ask_profile(call);
 	infer_client_submit(call, asked->wanted);
 	infer_client_wait(call);

@@ -34,7 +34,9 @@ typedef struct RowAdd				/* a row that is being added */
 	const bool *columns_null;
 	Datum		variadic;			/* the array whose elements are the arguments */
 	text	   *class_name;
-	int			class_;
+	NullableDatum options_given;
+	const InferTextOptions *options;
+	int			detail;				/* of the result: see verb_result */
 	bool		prepared;			/* what is wrong from here on is the values' */
 } RowAdd;
 
@@ -160,6 +162,8 @@ part_call(InferRows *rows, RowsPart *part)
 	old = MemoryContextSwitchTo(rows->context);
 	part->call = infer_client_begin(part->asked->asked->model, part->rows_max, rows->class_);
 	infer_binding_open(part->asked->asked->binding, part->call);
+	part->bytes_before = infer_client_used(part->call);
+	part->bytes_max = part->bytes_before + site_bytes_room(rows->site, part->asked);
 	MemoryContextSwitchTo(old);
 	return part->call;
 }
@@ -182,13 +186,24 @@ find_class(void *arg)
 	const char *name = VARDATA_ANY(add->class_name);
 	int			length = VARSIZE_ANY_EXHDR(add->class_name);
 
-	add->class_ = infer_result_class(asked->asked->model, name, length);
+	add->detail = infer_result_class(asked->asked->model, name, length);
 	if (asked->class_name != NULL)
 		pfree(asked->class_name);
 	asked->class_name = MemoryContextAlloc(asked->asked->context, length + 1);
 	memcpy(asked->class_name, name, length);
 	asked->class_length = length;
-	asked->class_ = add->class_;
+	asked->class_ = add->detail;
+}
+
+static void
+read_options(void *arg)
+{
+	RowAdd	   *add = arg;
+
+	add->options = verb_options(add->part->asked->asked, add->rows->site->def, add->options_given.value,
+								add->options_given.isnull);
+	if (add->options != NULL)
+		add->detail = add->options->numbers[INFER_TEXT_DIMENSIONS];
 }
 
 static bool
@@ -207,7 +222,7 @@ new_ticket(InferRows *rows, const RowAdd *add)
 {
 	RowsTicket *ticket = &rows->tickets[rows->tickets_count++];
 
-	*ticket = (RowsTicket) {.entry = MEMO_NONE, .class_ = add->class_};
+	*ticket = (RowsTicket) {.entry = MEMO_NONE, .detail = add->detail};
 	if (add->part != NULL)
 		ticket->part = add->part - rows->parts;
 	return ticket;
@@ -280,7 +295,7 @@ ticket_of_written(RowAdd *add, uint64 used)
 	if (!rows->memo)
 		return number_of(rows, asked_ticket(add));
 	bytes = infer_client_row_key(call, add->part->rows, &rows->key, &length);
-	if (!memo_key(memo, add->part->asked->id, add->class_, bytes, length, &key))
+	if (!memo_key(memo, add->part->asked->id, add->detail, bytes, length, &key))
 		return number_of(rows, asked_ticket(add));
 	entry = memo_find(memo, &key);
 	if (entry == MEMO_NONE)
@@ -313,7 +328,7 @@ write_row(void *arg)
 	memcpy(values, add->columns != NULL ? add->columns : add->arguments.values, sizeof(Datum) * count);
 	infer_binding_prepare(binding, values, nulls);
 	add->prepared = true;
-	infer_binding_write(binding, add->part->call, add->part->rows, values, nulls);
+	infer_binding_write(binding, add->part->call, add->part->rows, values, nulls, add->options);
 }
 
 static bool
@@ -335,7 +350,7 @@ add_row(RowAdd *add)
 	uint64		used = infer_client_used(call);
 	ErrorData  *error;
 
-	if (part->rows == part->rows_max || (part->rows > 0 && site_is_full(used)))
+	if (part->rows == part->rows_max || (part->rows > 0 && used > part->bytes_max))
 		return INFER_TICKET_LATER;
 	if (write_plain(add))
 		return ticket_of_written(add, used);
@@ -366,10 +381,12 @@ add_arguments(RowAdd *add, const Datum *values)
 	{
 		add->class_name = DatumGetTextPP(values[1]);
 		if (is_class_named_last(add))
-			add->class_ = add->part->asked->class_;
+			add->detail = add->part->asked->class_;
 		else if ((error = answer_try(find_class, add, rows->context)) != NULL)
 			return failed(add, error, false);
 	}
+	if (rows->site->def->inputs_count > 0 && (error = answer_try(read_options, add, rows->context)) != NULL)
+		return failed(add, error, false);
 	return add_row(add);
 }
 
@@ -384,7 +401,7 @@ take_arguments(RowAdd *add, const Datum *values, const bool *nulls)
 	add->arguments.count = site->inputs_count;
 	if (add->columns != NULL)
 		return ARGUMENTS_TAKEN;
-	if (site->call->funcvariadic)
+	if (site->variadic)
 	{
 		if (nulls[first])
 			return INFER_TICKET_NULL;
@@ -397,9 +414,9 @@ take_arguments(RowAdd *add, const Datum *values, const bool *nulls)
 		add->arguments.values = unconstify(Datum *, values + first);
 		add->arguments.nulls = unconstify(bool *, nulls + first);
 	}
-	if (add->arguments.count == 1 && add->arguments.nulls[0])
-		return INFER_TICKET_NULL;
-	return ARGUMENTS_TAKEN;
+	if (site->def->options != 0)
+		add->options_given = (NullableDatum) {values[first + site->inputs_count], nulls[first + site->inputs_count]};
+	return verb_has_null(site->def, &add->arguments) ? INFER_TICKET_NULL : ARGUMENTS_TAKEN;
 }
 
 int
@@ -484,7 +501,8 @@ infer_rows_wait(InferRows *rows)
 		if (part->error != NULL)
 			continue;
 		infer_client_times(part->call, &queue_nsec, &device_nsec);
-		site_learn(rows->site, part->rows, queue_nsec, device_nsec);
+		rows->site->counters.tokens += infer_client_tokens(part->call);
+		site_learn(rows->site, part->rows, infer_client_used(part->call) - part->bytes_before, queue_nsec, device_nsec);
 	}
 	rows->done = true;
 	MemoryContextSwitchTo(old);

@@ -1,7 +1,7 @@
 /*
  * single.c
  *	  The verbs as SQL calls them, one row at a time: infer, try, predict, outputs, classify,
- *	  probabilities, probability.
+ *	  probabilities, probability, embed, rerank, tokenize, token_count.
  *
  * Loop
  *	Each call looks whether what its site (an FmgrInfo) keeps still stands: the name, the
@@ -18,8 +18,10 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "utils/datum.h"
 #include "utils/memutils.h"
 
 #include "single.h"
@@ -27,9 +29,10 @@
 /* ---- arguments ---- */
 
 bool
-single_arguments(FunctionCallInfo fcinfo, int first, SingleArguments *arguments)
+single_arguments(FunctionCallInfo fcinfo, const InferVerbDef *def, SingleArguments *arguments)
 {
 	VerbArguments *given = &arguments->given;
+	int			first = def->inputs_first;
 
 	if (unlikely(get_fn_expr_variadic(fcinfo->flinfo)))
 	{
@@ -39,7 +42,7 @@ single_arguments(FunctionCallInfo fcinfo, int first, SingleArguments *arguments)
 	}
 	else
 	{
-		given->count = PG_NARGS() - first;
+		given->count = def->inputs_count > 0 ? def->inputs_count : PG_NARGS() - first;
 		given->element = InvalidOid;
 		given->values = arguments->values;
 		given->nulls = arguments->nulls;
@@ -49,31 +52,38 @@ single_arguments(FunctionCallInfo fcinfo, int first, SingleArguments *arguments)
 			given->nulls[i] = PG_ARGISNULL(first + i);
 		}
 	}
-	return !(given->count == 1 && given->nulls[0]);
+	return !verb_has_null(def, given);
+}
+
+static Oid
+argument_type(FunctionCallInfo fcinfo, const InferVerbDef *def, const VerbArguments *arguments, int i)
+{
+	if (OidIsValid(arguments->element))
+		return arguments->element;
+	return def->inputs_count > 0 ? TEXTOID : get_fn_expr_argtype(fcinfo->flinfo, def->inputs_first + i);
 }
 
 static Oid *
-argument_types(FunctionCallInfo fcinfo, int first, const VerbArguments *arguments)
+argument_types(FunctionCallInfo fcinfo, const InferVerbDef *def, const VerbArguments *arguments)
 {
 	Oid		   *types = palloc(sizeof(Oid) * arguments->count);
 
 	for (int i = 0; i < arguments->count; i++)
-		types[i] = OidIsValid(arguments->element) ? arguments->element
-			: get_fn_expr_argtype(fcinfo->flinfo, first + i);
+		types[i] = argument_type(fcinfo, def, arguments, i);
 	return types;
 }
 
 /* ---- what is asked ---- */
 
 static VerbAsked *
-ask_anew(FunctionCallInfo fcinfo, InferVerb verb, int first, const VerbArguments *arguments)
+ask_anew(FunctionCallInfo fcinfo, const InferVerbDef *def, const VerbArguments *arguments)
 {
 	text	   *name = PG_GETARG_TEXT_PP(0);
 	VerbAsked  *previous = fcinfo->flinfo->fn_extra;
 	VerbAsked  *asked;
 
-	asked = verb_ask(verb, VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name), arguments->count, arguments->element,
-					 argument_types(fcinfo, first, arguments), InvalidOid);
+	asked = verb_ask(def->verb, VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name), arguments->count, arguments->element,
+					 argument_types(fcinfo, def, arguments), InvalidOid);
 	MemoryContextSetParent(asked->context, fcinfo->flinfo->fn_mcxt);
 	fcinfo->flinfo->fn_extra = asked;
 	if (previous != NULL)
@@ -91,31 +101,25 @@ asked_stands(FunctionCallInfo fcinfo, const VerbAsked *asked, const VerbArgument
 }
 
 VerbAsked *
-single_ask(FunctionCallInfo fcinfo, InferVerb verb, int first, const VerbArguments *arguments)
+single_ask(FunctionCallInfo fcinfo, const InferVerbDef *def, const VerbArguments *arguments)
 {
 	VerbAsked  *asked = fcinfo->flinfo->fn_extra;
 
 	if (unlikely(asked == NULL || !asked_stands(fcinfo, asked, arguments)))
-		asked = ask_anew(fcinfo, verb, first, arguments);
+		asked = ask_anew(fcinfo, def, arguments);
 	verb_check_usage(asked);
 	return asked;
 }
 
 /* ---- one call ---- */
 
-typedef struct SingleCall
-{
-	const InferVerbDef *def;
-	VerbAsked  *asked;
-	VerbArguments *arguments;
-	int			class_;				/* probability */
-	Datum		result;
-} SingleCall;
-
 static void
 make_result(SingleCall *single, InferCall *call)
 {
-	single->result = verb_result(single->asked, single->def->verb, call, 0, single->class_);
+	if (single->make != NULL)
+		single->make(single, call);
+	else
+		single->result = verb_result(single->asked, single->def->verb, call, 0, single->detail);
 }
 
 static void
@@ -125,7 +129,7 @@ run_loud(SingleCall *single)
 	InferCall  *call = infer_client_begin(asked->model, 1, INFER_CLASS_INTERACTIVE);
 	struct infer_error_text error;
 
-	infer_binding_write(asked->binding, call, 0, single->arguments->values, single->arguments->nulls);
+	infer_binding_write(asked->binding, call, 0, single->arguments->values, single->arguments->nulls, single->options);
 	infer_client_submit(call, asked->wanted);
 	infer_client_wait(call);
 	if (unlikely(infer_client_row(call, 0, NULL) != INFER_OK))
@@ -157,7 +161,7 @@ run_quiet_step(QuietStep step, SingleCall *single, InferCall *call)
 	{
 		if (step == QUIET_WRITE)
 			infer_binding_write(single->asked->binding, call, 0, single->arguments->values,
-								single->arguments->nulls);
+								single->arguments->nulls, single->options);
 		else
 			make_result(single, call);
 	}
@@ -211,34 +215,146 @@ run_quiet(SingleCall *single)
 	return fine;
 }
 
+bool
+single_run(SingleCall *single)
+{
+	if (single->def->quiet || infer_on_error == INFER_ON_ERROR_NULL)
+		return run_quiet(single);
+	run_loud(single);
+	return true;
+}
+
+/* What comes beside the inputs: a class before them, options after them. */
+static void
+take_others(FunctionCallInfo fcinfo, SingleCall *single)
+{
+	const InferVerbDef *def = single->def;
+
+	if (def->inputs_first == 2)
+	{
+		text	   *class_ = PG_GETARG_TEXT_PP(1);
+
+		single->detail = infer_result_class(single->asked->model, VARDATA_ANY(class_), VARSIZE_ANY_EXHDR(class_));
+	}
+	if (def->inputs_count > 0)
+	{
+		int			last = PG_NARGS() - 1;
+
+		single->options = verb_options(single->asked, def, PG_GETARG_DATUM(last), PG_ARGISNULL(last));
+		if (single->options != NULL)
+			single->detail = single->options->numbers[INFER_TEXT_DIMENSIONS];
+	}
+}
+
+/* ---- constant texts ---- */
+
+/*
+ * Where no node computes it, a call of constants is made for each row: ORDER BY infer.cosine_similarity(v,
+ * infer.embed('m', 'words')), say, without batches.  Its answer holds for the statement, so for verbs whose
+ * arguments are all varlenas the last one is kept: as long as the command, the user, the model and the
+ * arguments (a parameter's value may be another the next time) are the same.
+ */
+typedef struct VerbRemembered
+{
+	MemoryContext context;			/* of the copies */
+	bool		constant;			/* whether the call's arguments are, as far as the plan tells */
+	uint64		checks;				/* the command's number; 0: nothing is kept */
+	struct varlena *arguments[FUNC_MAX_ARGS];	/* NULL: that one was */
+	Datum		result;
+} VerbRemembered;
+
+static bool
+verb_by_value(InferVerb verb)
+{
+	return verb == INFER_VERB_RERANK || verb == INFER_VERB_TOKEN_COUNT;
+}
+
+static VerbRemembered *
+remembered(FunctionCallInfo fcinfo, VerbAsked *asked)
+{
+	VerbRemembered *kept = asked->remembered;
+
+	if (kept == NULL)
+	{
+		kept = asked->remembered = MemoryContextAllocZero(asked->context, sizeof(VerbRemembered));
+		kept->context = AllocSetContextCreate(asked->context, "infer constant", ALLOCSET_SMALL_SIZES);
+		kept->constant = true;
+		for (int i = 0; i < PG_NARGS(); i++)
+			kept->constant &= get_fn_expr_arg_stable(fcinfo->flinfo, i);
+	}
+	return kept;
+}
+
+static bool
+is_same(FunctionCallInfo fcinfo, const VerbRemembered *kept)
+{
+	for (int i = 0; i < PG_NARGS(); i++)
+	{
+		const struct varlena *given = (const struct varlena *) PG_GETARG_POINTER(i);
+
+		if ((kept->arguments[i] == NULL) != PG_ARGISNULL(i))
+			return false;
+		if (!PG_ARGISNULL(i) && (VARSIZE_ANY(given) != VARSIZE_ANY(kept->arguments[i]) ||
+								 memcmp(given, kept->arguments[i], VARSIZE_ANY(given)) != 0))
+			return false;
+	}
+	return true;
+}
+
+static bool
+recall(FunctionCallInfo fcinfo, SingleCall *single)
+{
+	const VerbRemembered *kept = remembered(fcinfo, single->asked);
+
+	if (!kept->constant || kept->checks != single->asked->checks || !is_same(fcinfo, kept))
+		return false;
+	single->result = datumCopy(kept->result, verb_by_value(single->def->verb), -1);
+	return true;
+}
+
+static void
+remember(FunctionCallInfo fcinfo, const SingleCall *single)
+{
+	VerbRemembered *kept = single->asked->remembered;
+	MemoryContext old;
+
+	if (!kept->constant)
+		return;
+	kept->checks = 0;
+	MemoryContextReset(kept->context);
+	old = MemoryContextSwitchTo(kept->context);
+	for (int i = 0; i < PG_NARGS(); i++)
+		kept->arguments[i] = PG_ARGISNULL(i) ? NULL :
+			(struct varlena *) DatumGetPointer(datumCopy(PG_GETARG_DATUM(i), false, -1));
+	kept->result = datumCopy(single->result, verb_by_value(single->def->verb), -1);
+	MemoryContextSwitchTo(old);
+	kept->checks = single->asked->checks;
+}
+
+/* ---- SQL ---- */
+
 static Datum
 run_verb(FunctionCallInfo fcinfo, VerbNumber number)
 {
 	const InferVerbDef *def = &infer_verbs[number];
-	int			first = def->inputs_first;
 	SingleArguments arguments;
 	SingleCall	single = {.def = def, .arguments = &arguments.given};
 
 	infer_require_preload();
-	if (PG_ARGISNULL(0) || (first == 2 && PG_ARGISNULL(1)) ||
-		!single_arguments(fcinfo, first, &arguments))
+	if (PG_ARGISNULL(0) || (def->inputs_first == 2 && PG_ARGISNULL(1)) ||
+		!single_arguments(fcinfo, def, &arguments))
 		PG_RETURN_NULL();
 
-	single.asked = single_ask(fcinfo, def->verb, first, &arguments.given);
-	if (first == 2)
-	{
-		text	   *class_ = PG_GETARG_TEXT_PP(1);
-
-		single.class_ = infer_result_class(single.asked->model, VARDATA_ANY(class_), VARSIZE_ANY_EXHDR(class_));
-	}
-	if (!def->quiet && infer_on_error != INFER_ON_ERROR_NULL)
-		run_loud(&single);
-	else if (!run_quiet(&single))
+	single.asked = single_ask(fcinfo, def, &arguments.given);
+	if (def->inputs_count > 0 && recall(fcinfo, &single))
+		return single.result;
+	take_others(fcinfo, &single);
+	if (!single_run(&single))
 		PG_RETURN_NULL();
+	if (def->inputs_count > 0)
+		remember(fcinfo, &single);
 	return single.result;
 }
-
-/* ---- SQL ---- */
 
 PG_FUNCTION_INFO_V1(infer);
 Datum
@@ -287,4 +403,32 @@ Datum
 infer_probability(PG_FUNCTION_ARGS)
 {
 	return run_verb(fcinfo, VERB_PROBABILITY);
+}
+
+PG_FUNCTION_INFO_V1(infer_embed);
+Datum
+infer_embed(PG_FUNCTION_ARGS)
+{
+	return run_verb(fcinfo, VERB_EMBED);
+}
+
+PG_FUNCTION_INFO_V1(infer_rerank);
+Datum
+infer_rerank(PG_FUNCTION_ARGS)
+{
+	return run_verb(fcinfo, VERB_RERANK);
+}
+
+PG_FUNCTION_INFO_V1(infer_tokenize);
+Datum
+infer_tokenize(PG_FUNCTION_ARGS)
+{
+	return run_verb(fcinfo, VERB_TOKENIZE);
+}
+
+PG_FUNCTION_INFO_V1(infer_token_count);
+Datum
+infer_token_count(PG_FUNCTION_ARGS)
+{
+	return run_verb(fcinfo, VERB_TOKEN_COUNT);
 }

@@ -18,11 +18,27 @@ typedef struct SingleArguments
 	bool		nulls[FUNC_MAX_ARGS];
 } SingleArguments;
 
-/* false if the call's answer is NULL without asking: one single input that is NULL. */
-extern bool single_arguments(FunctionCallInfo fcinfo, int first, SingleArguments *arguments);
+/* false if the call's answer is NULL without asking. */
+extern bool single_arguments(FunctionCallInfo fcinfo, const InferVerbDef *def, SingleArguments *arguments);
 
 /* What the call asks: what its FmgrInfo keeps, if that still stands. */
-extern VerbAsked *single_ask(FunctionCallInfo fcinfo, InferVerb verb, int first,
-							 const VerbArguments *arguments);
+extern VerbAsked *single_ask(FunctionCallInfo fcinfo, const InferVerbDef *def, const VerbArguments *arguments);
+
+typedef struct SingleCall
+{
+	const InferVerbDef *def;
+	VerbAsked  *asked;
+	VerbArguments *arguments;
+	const InferTextOptions *options;	/* NULL: none */
+	int			detail;				/* of the result: see verb_result */
+	Datum		result;
+	void	   *arg;				/* of make */
+
+	/* Makes the result; NULL: verb_result does. */
+	void		(*make) (struct SingleCall *single, InferCall *call);
+} SingleCall;
+
+/* One call, with the errors or NULLs that the verb and infer.on_error say; false: NULL. */
+extern bool single_run(SingleCall *single);
 
 #endif							/* INFER_VERBS_SINGLE_H */

@@ -23,6 +23,9 @@
 #define BYTE_NSEC		1			/* of weights, for a row of a model never timed: each is used 100 times */
 #define UNTIMED_NSEC	UINT64CONST(10000000000)	/* that a request may take by that guess */
 #define CERTAIN_NSEC	100000000	/* a request that took so long is believed at once */
+#define TEXT_NSEC		UINT64CONST(500000000)		/* that texts of one request may take */
+#define TOKEN_BYTES		4			/* of text, by that guess */
+#define TOKEN_USES		100
 #define SLICE_CPU		10000		/* usec; infer.slice = 0, as in the engine */
 #define SLICE_CUDA		2000
 
@@ -47,32 +50,50 @@ find_row_type(const InferVerbDef *def, const FuncExpr *call)
 {
 	const RowExpr *row;
 
-	if (call->funcvariadic || list_length(call->args) != def->inputs_first + 1)
+	if (call->funcvariadic || def->inputs_count > 0 || list_length(call->args) != def->inputs_first + 1)
 		return InvalidOid;
 	row = llast(call->args);
 	return IsA(row, RowExpr) && row->row_typeid != RECORDOID ? row->row_typeid : InvalidOid;
 }
 
-InferSite *
-infer_site_make(const InferVerbDef *def, const FuncExpr *call, MemoryContext parent)
+static InferSite *
+make_site(const InferVerbDef *def, MemoryContext parent)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "infer site", ALLOCSET_DEFAULT_SIZES);
 	InferSite  *site = MemoryContextAllocZero(context, sizeof(InferSite));
-	ListCell   *cell;
-	int			count = 0;
 
 	site->def = def;
-	site->call = call;
 	site->context = context;
 	dlist_init(&site->rows);
 	site->callback.func = site_gone;
 	site->callback.arg = site;
 	MemoryContextRegisterResetCallback(context, &site->callback);
+	return site;
+}
 
-	site->inputs_count = list_length(call->args) - def->inputs_first;
-	site->types = MemoryContextAlloc(context, sizeof(Oid) * Max(site->inputs_count, 1));
-	for_each_from(cell, call->args, def->inputs_first)
-		site->types[count++] = exprType(lfirst(cell));
+InferSite *
+infer_site_make_texts(const InferVerbDef *def, MemoryContext context)
+{
+	InferSite  *site = make_site(def, context);
+
+	site->inputs_count = def->inputs_count;
+	site->types = MemoryContextAlloc(site->context, sizeof(Oid) * site->inputs_count);
+	for (int i = 0; i < site->inputs_count; i++)
+		site->types[i] = TEXTOID;
+	return site;
+}
+
+InferSite *
+infer_site_make(const InferVerbDef *def, const FuncExpr *call, MemoryContext context)
+{
+	InferSite  *site = make_site(def, context);
+
+	site->call = call;
+	site->variadic = call->funcvariadic;
+	site->inputs_count = def->inputs_count > 0 ? def->inputs_count : list_length(call->args) - def->inputs_first;
+	site->types = MemoryContextAlloc(site->context, sizeof(Oid) * Max(site->inputs_count, 1));
+	for (int i = 0; i < site->inputs_count; i++)
+		site->types[i] = exprType(list_nth(call->args, def->inputs_first + i));
 	site->row_type = find_row_type(def, call);
 	if (OidIsValid(site->row_type))
 		site->row_width = list_length(((RowExpr *) llast(call->args))->args);
@@ -273,19 +294,45 @@ learn_size(SiteRequest *request, bool other_size, uint32 rows, uint64 nsec)
 		request->nsec = Min(request->nsec, nsec);
 }
 
+static bool
+reads_texts(const InferModel *model)
+{
+	for (uint32 i = 0; i < model->signature.inputs_count; i++)
+		if (model->signature.inputs[i].role == INFER_ROLE_TEXT)
+			return true;
+	return false;
+}
+
+/*
+ * Texts are as different in length as in time, so a request of them is bounded by its bytes.  It may
+ * take longer than a slice: the engine cuts it into batches and segments of its own, and needs tokens
+ * enough to choose from.  A request of long texts is far below infer.timeout.
+ */
+static uint64
+text_bytes_by_time(const InferSite *site, const InferModel *model)
+{
+	if (site->byte_psec == 0)
+		return UNTIMED_NSEC / (model->signature.bytes * BYTE_NSEC / TOKEN_USES / TOKEN_BYTES + 1);
+	return TEXT_NSEC * 1000 / site->byte_psec;
+}
+
 uint32
 site_rows_room(const InferSite *site, const SiteAsked *asked, uint32 rows)
 {
 	const InferModel *model = asked->asked->model;
-	uint64		room = Min(rows_by_time(site, model), bytes_max() / (infer_client_rows_bytes(model, 1) + 1));
+	uint64		room = bytes_max() / (infer_client_rows_bytes(model, 1) + 1);
 
+	if (!reads_texts(model))
+		room = Min(room, rows_by_time(site, model));
 	return Max(Min(rows, room), 1);
 }
 
-bool
-site_is_full(uint64 bytes)
+uint64
+site_bytes_room(const InferSite *site, const SiteAsked *asked)
 {
-	return bytes > bytes_max();
+	const InferModel *model = asked->asked->model;
+
+	return reads_texts(model) ? Min(bytes_max(), text_bytes_by_time(site, model)) : bytes_max();
 }
 
 int
@@ -303,9 +350,13 @@ infer_site_batch_rows(const InferSite *site, int rows_max)
  * The best of the last few is believed.
  */
 void
-site_learn(InferSite *site, uint32 rows, uint64 queue_nsec, uint64 device_nsec)
+site_learn(InferSite *site, uint32 rows, uint64 bytes, uint64 queue_nsec, uint64 device_nsec)
 {
 	uint64		best = device_nsec / rows + 1;
+
+	if (site->byte_psec == 0)
+		site->byte_psec = PG_UINT64_MAX / 2;
+	site->byte_psec = Min(device_nsec * 1000 / (bytes + 1) + 1, site->byte_psec + site->byte_psec / 4);
 
 	site->counters.queue_nsec += queue_nsec;
 	site->counters.device_nsec += device_nsec;

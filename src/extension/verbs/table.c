@@ -8,6 +8,8 @@
 
 #include "internal.h"
 
+#define EMBED_OPTIONS	(INFER_KEY_PROMPT | INFER_KEY_TRUNCATE | INFER_KEY_DIMENSIONS | INFER_KEY_NORMALIZE)
+
 const InferVerbDef infer_verbs[VERBS] = {
 	[VERB_INFER] = {
 		.source = "infer", .verb = INFER_VERB_INFER,
@@ -36,6 +38,36 @@ const InferVerbDef infer_verbs[VERBS] = {
 	[VERB_PROBABILITY] = {
 		.source = "infer_probability", .verb = INFER_VERB_PROBABILITY,
 		.hoist = true, .deduplicate = true, .inputs_first = 2
+	},
+	[VERB_EMBED] = {
+		.source = "infer_embed", .verb = INFER_VERB_EMBED,
+		.hoist = true, .deduplicate = true, .inputs_first = 1, .inputs_count = 1, .options = EMBED_OPTIONS
+	},
+	[VERB_RERANK] = {
+		.source = "infer_rerank", .verb = INFER_VERB_RERANK,
+		.hoist = true, .deduplicate = true, .inputs_first = 1, .inputs_count = 2, .options = INFER_KEY_TRUNCATE
+	},
+	[VERB_TOKENIZE] = {
+		.source = "infer_tokenize", .verb = INFER_VERB_TOKENIZE,
+		.hoist = true, .deduplicate = true, .inputs_first = 1, .inputs_count = 1
+	},
+	[VERB_TOKEN_COUNT] = {
+		.source = "infer_token_count", .verb = INFER_VERB_TOKEN_COUNT,
+		.hoist = true, .deduplicate = true, .inputs_first = 1, .inputs_count = 1
+	},
+
+	/* they give sets: sets.c */
+	[VERB_EMBED_ALL] = {
+		.source = "infer_embed_all", .verb = INFER_VERB_EMBED,
+		.deduplicate = true, .inputs_first = 1, .inputs_count = 1, .options = EMBED_OPTIONS
+	},
+	[VERB_ENTITIES] = {
+		.source = "infer_entities", .verb = INFER_VERB_ENTITIES,
+		.inputs_first = 1, .inputs_count = 1, .options = INFER_KEY_TRUNCATE
+	},
+	[VERB_CHUNK] = {
+		.source = "infer_chunk", .verb = INFER_VERB_CHUNK,
+		.inputs_first = 1, .inputs_count = 1, .options = INFER_KEY_BORDER
 	},
 };
 

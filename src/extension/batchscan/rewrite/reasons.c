@@ -43,7 +43,7 @@ reason_of_call(const Node *call, const Listing *listing)
 	if (!infer_batching)
 		return "infer.batching is off";
 	if (!infer_call_verb(call)->hoist)
-		return "the verb works row by row";
+		return "the function gives a set of rows";
 	if (!infer_function_is_plain(infer_called_function(call)))
 		return "the function has settings or a user of its own";
 	if (infer_is_volatile(listing->statement, arguments))

@@ -1,0 +1,216 @@
+/*
+ * vectors.c
+ *	  How far vectors of real[] are apart: infer.cosine_similarity, infer.distance.
+ *
+ * Nouns
+ *	lanes		partial sums, one for each of eight neighbours; added up at the end in a fixed order
+ *
+ * Invariants
+ *	- Sums are of double precision: products of two floats are exact in it.  The order of additions
+ *	  depends on nothing but the length, so equal vectors have equal distances.
+ *	- A vector has one dimension and at least one element, all of them finite: anything else is an error,
+ *	  not a number that sorts somewhere.
+ *	- A vector of zeros has no direction.  Its cosine similarity is 0 and its cosine distance NaN (as
+ *	  pgvector's), so either way it is never the nearest.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/array.h"
+
+#include "infer.h"
+#include "utils/builtins.h"
+
+#define LANES 8
+
+typedef struct Vectors
+{
+	const float *a;
+	const float *b;
+	int			count;
+} Vectors;
+
+/* ---- arguments ---- */
+
+static void
+check_vector(const ArrayType *array)
+{
+	if (ARR_NDIM(array) > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a vector has one dimension, but the array has %d", ARR_NDIM(array))));
+	if (ARR_NDIM(array) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a vector must have at least one element")));
+	if (array_contains_nulls(unconstify(ArrayType *, array)))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("an element of the vector is null")));
+}
+
+static Vectors
+get_vectors(const ArrayType *a, const ArrayType *b)
+{
+	check_vector(a);
+	check_vector(b);
+	if (ARR_DIMS(a)[0] != ARR_DIMS(b)[0])
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the vectors have %d and %d elements", ARR_DIMS(a)[0], ARR_DIMS(b)[0]),
+				 errhint("Compare embeddings of one model, made with the same option \"dimensions\".")));
+	return (Vectors) {(const float *) ARR_DATA_PTR(a), (const float *) ARR_DATA_PTR(b), ARR_DIMS(a)[0]};
+}
+
+/* A sum of finite floats, or of their products, is finite in double precision. */
+static double
+check_sum(double sum)
+{
+	if (unlikely(!isfinite(sum)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("an element of the vector is NaN or infinite")));
+	return sum;
+}
+
+/* ---- sums ---- */
+
+static inline double
+add_lanes(const double *lanes)
+{
+	return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+/* term: of a (x) and b (y), both double */
+#define SUM_TERMS(vectors, term) \
+	double		lanes[LANES] = {0}; \
+	int			i = 0; \
+	\
+	for (; i + LANES <= (vectors)->count; i += LANES) \
+		for (int k = 0; k < LANES; k++) \
+		{ \
+			double		x = (vectors)->a[i + k]; \
+			double		y = (vectors)->b[i + k]; \
+			\
+			lanes[k] += (term); \
+		} \
+	for (int k = 0; i < (vectors)->count; i++, k++) \
+	{ \
+		double		x = (vectors)->a[i]; \
+		double		y = (vectors)->b[i]; \
+		\
+		lanes[k] += (term); \
+	} \
+	return add_lanes(lanes)
+
+static double
+sum_products(const Vectors *vectors)
+{
+	SUM_TERMS(vectors, x * y);
+}
+
+static double
+sum_differences(const Vectors *vectors)
+{
+	SUM_TERMS(vectors, fabs(x - y));
+}
+
+static double
+sum_squares(const Vectors *vectors)
+{
+	SUM_TERMS(vectors, (x - y) * (x - y));
+}
+
+static double
+square(const float *vector, int count)
+{
+	return sum_products(&(Vectors) {vector, vector, count});
+}
+
+/* NaN if either has no direction. */
+static double
+cosine(const Vectors *vectors)
+{
+	double		product = check_sum(sum_products(vectors));
+	double		squares = check_sum(square(vectors->a, vectors->count)) * check_sum(square(vectors->b, vectors->count));
+
+	if (squares == 0)
+		return NAN;
+	return Max(Min(product / sqrt(squares), 1), -1);
+}
+
+/* ---- SQL ---- */
+
+PG_FUNCTION_INFO_V1(infer_cosine_similarity);
+Datum
+infer_cosine_similarity(PG_FUNCTION_ARGS)
+{
+	Vectors		vectors = get_vectors(PG_GETARG_ARRAYTYPE_P(0), PG_GETARG_ARRAYTYPE_P(1));
+	double		similarity = cosine(&vectors);
+
+	PG_RETURN_FLOAT8(isnan(similarity) ? 0 : similarity);
+}
+
+typedef double (*Metric) (const Vectors *vectors);
+
+static double
+cosine_distance(const Vectors *vectors)
+{
+	return 1 - cosine(vectors);
+}
+
+static double
+l2_distance(const Vectors *vectors)
+{
+	return sqrt(check_sum(sum_squares(vectors)));
+}
+
+static double
+l1_distance(const Vectors *vectors)
+{
+	return check_sum(sum_differences(vectors));
+}
+
+static double
+inner_product_distance(const Vectors *vectors)
+{
+	return 0 - check_sum(sum_products(vectors));
+}
+
+static Metric
+metric_of(const text *name)
+{
+	static const struct
+	{
+		const char *name;
+		Metric		metric;
+	}			metrics[] = {
+		{"cosine", cosine_distance},
+		{"l2", l2_distance},
+		{"l1", l1_distance},
+		{"inner_product", inner_product_distance},
+	};
+	int			length = VARSIZE_ANY_EXHDR(name);
+
+	for (int i = 0; i < lengthof(metrics); i++)
+		if (strlen(metrics[i].name) == length && memcmp(metrics[i].name, VARDATA_ANY(name), length) == 0)
+			return metrics[i].metric;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("unknown metric \"%s\"", pnstrdup(VARDATA_ANY(name), length)),
+			 errhint("The metrics are cosine, l2, l1 and inner_product.")));
+	return NULL;
+}
+
+PG_FUNCTION_INFO_V1(infer_distance);
+Datum
+infer_distance(PG_FUNCTION_ARGS)
+{
+	Metric		metric = metric_of(PG_GETARG_TEXT_PP(2));
+	Vectors		vectors = get_vectors(PG_GETARG_ARRAYTYPE_P(0), PG_GETARG_ARRAYTYPE_P(1));
+
+	PG_RETURN_FLOAT8(metric(&vectors));
+}
