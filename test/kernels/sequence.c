@@ -284,6 +284,55 @@ test_refusals(void)
 	case_free(&c.op);
 }
 
+/*
+ * The other primitives on tokens: what is wrong with a token is the error of its row, of those
+ * without tokens nobody's.
+ */
+static void
+test_tokens(void)
+{
+	static const uint32_t offsets[] = {0, 0, 2, 2, 2, 5, 5, 6, 6};
+	static const uint32_t wrong = 1u << 1 | 1u << 6;	/* the rows of tokens 1 and 5 */
+	struct sequence_case c = {.name = "gather"};
+	float		table[3 * 2] = {1, 2, 3, 4, 5, 6};
+	int32_t		places[6] = {0, 3, -1, 2, 1, -4};
+	float		numbers[6] = {1, NAN, 3, 4, 5, 1e20f};
+	float		y[12];
+	int32_t		whole[6];
+	uint32_t	errors[8] = {0};
+	bool		fine;
+
+	c.op.op = (struct device_op) {.op = DEVICE_OP_GATHER};
+	c.op.inputs_count = 2;
+	c.op.tensors[0] = case_tensor(DEVICE_F32, DEVICE_LEAD_NONE, 2, (int64_t[]) {3, 2});
+	c.op.tensors[1] = case_tensor(DEVICE_I32, DEVICE_LEAD_TOKENS, 0, NULL);
+	c.op.tensors[2] = case_tensor(DEVICE_F32, DEVICE_LEAD_TOKENS, 1, (int64_t[]) {2});
+	fine = case_compile(&c.op, device) && sequence_run(&c, 8, offsets, table, (float *) places, y, errors);
+	for (uint32_t row = 0; row < 8; row++)
+		fine = fine && errors[row] == (wrong >> row & 1 ? (uint32_t) INFER_ERROR_INPUT : 0);
+	tap_ok(fine && y[0] == 1 && y[1] == 2 && y[2] == 0 && y[4] == 5 && y[7] == 6 && y[11] == 0,
+		   "gather: an index out of range is its token's row's error");
+	case_free(&c.op);
+	c = (struct sequence_case) {.name = "cast"};
+	c.op.op = (struct device_op) {.op = DEVICE_OP_CAST};
+	c.op.inputs_count = 1;
+	c.op.tensors[0] = case_tensor(DEVICE_F32, DEVICE_LEAD_TOKENS, 0, NULL);
+	c.op.tensors[1] = case_tensor(DEVICE_I32, DEVICE_LEAD_TOKENS, 0, NULL);
+	memset(errors, 0, sizeof(errors));
+	fine = case_compile(&c.op, device) && sequence_run(&c, 8, offsets, numbers, NULL, (float *) whole, errors);
+	for (uint32_t row = 0; row < 8; row++)
+		fine = fine && errors[row] == (wrong >> row & 1 ? (uint32_t) INFER_ERROR_INPUT : 0);
+	tap_ok(fine && whole[0] == 1 && whole[1] == 0 && whole[4] == 5, "cast: so is what is no whole number");
+	case_free(&c.op);
+	c = (struct sequence_case) {.name = "binary"};
+	c.op.op = (struct device_op) {.op = DEVICE_OP_BINARY, .fn = BINARY_ADD};
+	c.op.inputs_count = 2;
+	c.op.tensors[0] = c.op.tensors[1] = c.op.tensors[2] = case_tensor(DEVICE_F32, DEVICE_LEAD_TOKENS, 0, NULL);
+	fine = case_compile(&c.op, device) && sequence_run(&c, 8, offsets, numbers, numbers, y, NULL);
+	tap_ok(fine && y[0] == 2 && y[4] == 10 && isnan(y[1]), "binary: two tensors of the tokens");
+	case_free(&c.op);
+}
+
 /* Of one number of tokens, one long row is predicted to take longer than many short ones. */
 static void
 test_estimates(void)
@@ -338,6 +387,7 @@ main(void)
 	test_places();
 	test_empty();
 	test_refusals();
+	test_tokens();
 	test_estimates();
 	device->ops->close(device);
 	return tap_done();

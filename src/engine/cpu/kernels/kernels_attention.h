@@ -186,8 +186,7 @@ struct attention_block
 {
 	const float *k;
 	const float *v;
-	int64_t		k_step;
-	int64_t		v_step;
+	int64_t		step;				/* from a key or value to the next */
 	int64_t		key;				/* place of its first key in the row */
 	int64_t		keys;
 	const float *bias;				/* bias[i − j] of query i and key j, times log2 e; or NULL */
@@ -237,7 +236,7 @@ attend(const struct attention_block *block, int64_t size, int64_t query, const f
 	vf_t		total[2];
 	vf_t		scale[2];
 
-	scores(q, block->k, block->k_step, size, block->keys, s, vectors);
+	scores(q, block->k, block->step, size, block->keys, s, vectors);
 	if (block->bias != NULL || block->window > 0)
 		score_places(block, query, s, vectors);
 	UNROLL
@@ -276,7 +275,7 @@ attend(const struct attention_block *block, int64_t size, int64_t query, const f
 	for (int i = 0; i < vectors; i++)
 		vf_store(sum + i * vf_WIDTH,
 				 first ? total[i] : vf_fma(vf_load(sum + i * vf_WIDTH), scale[i], total[i]));
-	values(s, block->v, block->v_step, size, block->keys, o, first, scale, vectors);
+	values(s, block->v, block->step, size, block->keys, o, first, scale, vectors);
 }
 
 /* Apart, so that each has the registers for itself. */
@@ -294,6 +293,16 @@ attend_two(const struct attention_block *block, int64_t size, int64_t query, con
 	attend(block, size, query, q, o, max, sum, s, first, 2);
 }
 
+/*
+ * A token's vectors lie far apart, one head's in few lines of each: packed once, they are
+ * read in order afterwards, and those of the next head, which lie behind, come meanwhile.
+ */
+INLINE void
+expect(const float *x, int64_t size)
+{
+	__builtin_prefetch(x + size);
+}
+
 /* Turns up to a tile of queries: q[d][lane], zeros in the lanes of none. */
 static void
 load_queries(const float *x, int64_t step, int64_t size, int64_t count, float scale, float *q)
@@ -305,8 +314,15 @@ load_queries(const float *x, int64_t step, int64_t size, int64_t count, float sc
 
 			UNROLL
 			for (int lane = 0; lane < vf_WIDTH; lane++)
-				rows[lane] = i + lane < count
-					? vf_mul(fetch_f32(x + (i + lane) * step + d, size - d), vf_set1(scale)) : vf_set1(0);
+			{
+				const float *from = x + (i + lane) * step + d;
+
+				rows[lane] = vf_set1(0);
+				if (i + lane >= count)
+					continue;
+				rows[lane] = vf_mul(fetch_f32(from, size - d), vf_set1(scale));
+				expect(from, size);
+			}
 			vf_transpose(rows);
 			UNROLL
 			for (int lane = 0; lane < vf_WIDTH; lane++)
@@ -345,7 +361,10 @@ pack_rows(const float *x, int64_t step, int64_t size, int64_t count, float *to, 
 {
 	for (int64_t i = 0; i < count; i++)
 		for (int64_t d = 0; d < size; d += vf_WIDTH)
+		{
 			put_f32(to + i * to_step + d, size - d, fetch_f32(x + i * step + d, size - d));
+			expect(x + i * step + d, size);
+		}
 }
 
 /* table[i − j], for queries [q0, q1) and a block's keys. */
@@ -376,7 +395,6 @@ attention(const struct cpu_attention *a, int64_t q0, int64_t q1)
 	float	   *max = s + CPU_ATTENTION_KEYS * CPU_ATTENTION_GROUP;
 	float	   *sum = max + CPU_ATTENTION_QUERIES;
 	float	   *table = sum + CPU_ATTENTION_QUERIES;
-	bool		packed = q1 - q0 > TILE_LANES;
 	int64_t		key_first = 0;
 	int64_t		key_last = a->length;
 
@@ -391,22 +409,15 @@ attention(const struct cpu_attention *a, int64_t q0, int64_t q1)
 	for (int64_t key = key_first; key < key_last; key += CPU_ATTENTION_KEYS)
 	{
 		struct attention_block block = {
-			.k = a->k + key * a->x_step,
-			.v = a->v + key * a->x_step,
-			.k_step = a->x_step,
-			.v_step = a->x_step,
+			.k = k,
+			.v = v,
+			.step = padded,
 			.key = key,
 			.keys = a->length - key < CPU_ATTENTION_KEYS ? a->length - key : CPU_ATTENTION_KEYS
 		};
 
-		if (packed)
-		{
-			pack_rows(block.k, a->x_step, a->size, block.keys, k, padded);
-			pack_rows(block.v, a->x_step, a->size, block.keys, v, padded);
-			block.k = k;
-			block.v = v;
-			block.k_step = block.v_step = padded;
-		}
+		pack_rows(a->k + key * a->x_step, a->x_step, a->size, block.keys, k, padded);
+		pack_rows(a->v + key * a->x_step, a->x_step, a->size, block.keys, v, padded);
 		if (a->bias != NULL)
 			block.bias = pack_bias(a, q0, q1, &block, table);
 		for (int64_t i = q0; i < q1; i += TILE_LANES)

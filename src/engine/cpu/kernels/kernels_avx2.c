@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kernels_unroll.h"
+
 #define KERNEL_ARCH		"avx2"
 #define KERNEL_TABLE	cpu_kernels_avx2
 
@@ -103,12 +105,16 @@ vf_transpose(__m256 *rows)
 	__m256		pairs[8];
 	__m256		fours[8];
 
+	UNROLL
 	for (int i = 0; i < 8; i += 2)
 	{
 		pairs[i] = _mm256_unpacklo_ps(rows[i], rows[i + 1]);
 		pairs[i + 1] = _mm256_unpackhi_ps(rows[i], rows[i + 1]);
 	}
+	UNROLL
 	for (int i = 0; i < 8; i += 4)
+	{
+		UNROLL
 		for (int j = 0; j < 2; j++)
 		{
 			__m256d		low = _mm256_castps_pd(pairs[i + j]);
@@ -117,6 +123,8 @@ vf_transpose(__m256 *rows)
 			fours[i + 2 * j] = _mm256_castpd_ps(_mm256_unpacklo_pd(low, high));
 			fours[i + 2 * j + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low, high));
 		}
+	}
+	UNROLL
 	for (int i = 0; i < 4; i++)
 	{
 		rows[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kernels_unroll.h"
+
 #define KERNEL_ARCH		"avx512"
 #define KERNEL_TABLE	cpu_kernels_avx512
 
@@ -88,12 +90,16 @@ vf_transpose(__m512 *rows)
 	__m512		pairs[16];
 	__m512		fours[16];			/* [4 g + c]: of rows 4 g … 4 g + 3 the columns c, 4 + c, 8 + c, 12 + c */
 
+	UNROLL
 	for (int i = 0; i < 16; i += 2)
 	{
 		pairs[i] = _mm512_unpacklo_ps(rows[i], rows[i + 1]);
 		pairs[i + 1] = _mm512_unpackhi_ps(rows[i], rows[i + 1]);
 	}
+	UNROLL
 	for (int i = 0; i < 16; i += 4)
+	{
+		UNROLL
 		for (int j = 0; j < 2; j++)
 		{
 			__m512d		low = _mm512_castps_pd(pairs[i + j]);
@@ -102,6 +108,8 @@ vf_transpose(__m512 *rows)
 			fours[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
 			fours[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
 		}
+	}
+	UNROLL
 	for (int c = 0; c < 4; c++)
 	{
 		__m512		even_low = _mm512_shuffle_f32x4(fours[c], fours[4 + c], 0x88);

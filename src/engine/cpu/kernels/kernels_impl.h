@@ -27,14 +27,9 @@
 
 #include "../../device.h"
 #include "kernels.h"
+#include "kernels_unroll.h"
 
 #define INLINE	static inline __attribute__((always_inline, unused))
-
-#ifdef __clang__
-#define UNROLL	_Pragma("clang loop unroll(full)")
-#else
-#define UNROLL	_Pragma("GCC unroll 16")
-#endif
 
 #define PEAK_SUMS	12				/* more than latency × units, fewer than registers */
 
