@@ -22,23 +22,6 @@
 
 /* ---- where a matrix comes from ---- */
 
-static bool
-bytes_locate(const struct model_files *files, struct protobuf_span bytes, struct packed_range *range)
-{
-	for (uint32_t i = 0; files != NULL && i < files->count; i++)
-	{
-		const struct model_file *file = &files->files[i];
-
-		if (bytes.data != NULL && bytes.data >= file->data && bytes.data < file->data + file->size &&
-			bytes.size <= file->size - (uint64_t) (bytes.data - file->data))
-		{
-			*range = (struct packed_range) {i, (uint64_t) (bytes.data - file->data), bytes.size};
-			return true;
-		}
-	}
-	return false;
-}
-
 /* desc->data is read only if the matrix does not lie in the files as it is. */
 static bool
 source_make(struct graph *graph, const struct graph_op *op, struct device_weight_desc *desc,
@@ -50,7 +33,8 @@ source_make(struct graph *graph, const struct graph_op *op, struct device_weight
 	};
 
 	memset(source, 0, sizeof(*source));
-	if (root->tensor != NULL && bytes_locate(graph->files, root->tensor->raw, &source->range))
+	if (root->tensor != NULL &&
+		packed_range_locate(graph->files, root->tensor->raw.data, root->tensor->raw.size, &source->range))
 		memcpy(&recipe[5], &source->range, sizeof(source->range));
 	else
 	{
@@ -158,58 +142,6 @@ graph_weight(struct graph *graph, const struct graph_op *op, int32_t *weight)
 
 /* ---- what is to be kept ---- */
 
-static int
-ranges_compare(const void *a, const void *b)
-{
-	const struct packed_range *x = a;
-	const struct packed_range *y = b;
-
-	if (x->file != y->file)
-		return x->file < y->file ? -1 : 1;
-	return (x->offset > y->offset) - (x->offset < y->offset);
-}
-
-/* Sorts them; those that touch become one. */
-static uint32_t
-ranges_merge(struct packed_range *ranges, uint32_t count)
-{
-	uint32_t	kept = 0;
-
-	qsort(ranges, count, sizeof(*ranges), ranges_compare);
-	for (uint32_t i = 0; i < count; i++)
-	{
-		struct packed_range *last = kept == 0 ? NULL : &ranges[kept - 1];
-
-		if (last == NULL || last->file != ranges[i].file || ranges[i].offset > last->offset + last->bytes)
-			ranges[kept++] = ranges[i];
-		else if (ranges[i].offset + ranges[i].bytes > last->offset + last->bytes)
-			last->bytes = ranges[i].offset + ranges[i].bytes - last->offset;
-	}
-	return kept;
-}
-
-/* Empties the ranges that have a byte of it in them. */
-static void
-ranges_drop(struct packed_range *ranges, uint32_t count, const struct packed_range *read)
-{
-	uint32_t	low = 0;
-	uint32_t	high = count;
-
-	/* the first that ends behind the beginning of what was read */
-	while (low < high)
-	{
-		uint32_t	middle = low + (high - low) / 2;
-		const struct packed_range *range = &ranges[middle];
-
-		if (range->file < read->file || (range->file == read->file && range->offset + range->bytes <= read->offset))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (; low < count && ranges[low].file == read->file && ranges[low].offset < read->offset + read->bytes; low++)
-		ranges[low].bytes = 0;
-}
-
 /* Tensors that are attributes are read without a value, but for Constant's. */
 static void
 ranges_drop_attributes(struct graph *graph, struct packed_range *ranges, uint32_t count)
@@ -221,8 +153,8 @@ ranges_drop_attributes(struct graph *graph, struct packed_range *ranges, uint32_
 			struct packed_range read;
 
 			if (tensor != NULL && strcmp(graph->model->nodes[i].op, "Constant") != 0 &&
-				bytes_locate(graph->files, tensor->raw, &read))
-				ranges_drop(ranges, count, &read);
+				packed_range_locate(graph->files, tensor->raw.data, tensor->raw.size, &read))
+				packed_ranges_drop(ranges, count, &read);
 		}
 }
 
@@ -230,25 +162,22 @@ static uint32_t
 ranges_make(struct graph *graph, struct packed_range *ranges)
 {
 	uint32_t	count = 0;
-	uint32_t	kept = 0;
 
 	for (uint32_t i = 0; i < graph->weights_count; i++)
 		if (graph->sources[i].range.bytes > 0)
 			ranges[count++] = graph->sources[i].range;
-	count = ranges_merge(ranges, count);
+	count = packed_ranges_merge(ranges, count);
 	for (uint32_t i = 0; i < graph->values_count; i++)
 	{
 		const struct graph_value *value = &graph->values[i];
 		struct packed_range read;
 
-		if (value->read && value->tensor != NULL && bytes_locate(graph->files, value->tensor->raw, &read))
-			ranges_drop(ranges, count, &read);
+		if (value->read && value->tensor != NULL &&
+			packed_range_locate(graph->files, value->tensor->raw.data, value->tensor->raw.size, &read))
+			packed_ranges_drop(ranges, count, &read);
 	}
 	ranges_drop_attributes(graph, ranges, count);
-	for (uint32_t i = 0; i < count; i++)
-		if (ranges[i].bytes >= PACKED_RANGE_MIN)
-			ranges[kept++] = ranges[i];
-	return kept;
+	return packed_ranges_keep(ranges, count);
 }
 
 bool

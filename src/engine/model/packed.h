@@ -122,6 +122,21 @@ extern const struct packed_weight *packed_find(const struct packed *packed, uint
 /* Whether a byte of the model's files lies in a range. */
 extern bool packed_covers(const struct packed *packed, const struct model_files *files, const uint8_t *byte);
 
+/* ---- ranges, for kinds that make a form (packed_ranges.c) ---- */
+
+/* Where bytes lie in the model's files; false: not in one of them. */
+extern bool packed_range_locate(const struct model_files *files, const void *data, uint64_t bytes,
+								struct packed_range *range);
+
+/* Sorts them; those that touch become one.  Returns how many there are then. */
+extern uint32_t packed_ranges_merge(struct packed_range *ranges, uint32_t count);
+
+/* Of merged ranges, empties those that have a byte in them of what somebody has read. */
+extern void packed_ranges_drop(struct packed_range *ranges, uint32_t count, const struct packed_range *read);
+
+/* Those that are worth it, in their order; returns how many. */
+extern uint32_t packed_ranges_keep(struct packed_range *ranges, uint32_t count);
+
 /*
  * Head and tables of a form to be written, in a block of *bytes for the caller to free, and
  * *total, the size of the whole file; NULL without memory.  Data follow one after the other,
