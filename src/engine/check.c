@@ -51,7 +51,7 @@ print_texts(const char *what, char *const *texts, uint32_t count)
 static void
 print_model(struct model *model, const struct model_files *files)
 {
-	static const char *const tasks[] = {"network", "regression", "classifier"};
+	static const char *const tasks[] = {"network", "regression", "classifier", "embedding", "reranker", "entities"};
 	const struct infer_signature *s = &model->signature;
 	uint8_t		digest[INFER_KEY_BYTES];
 
@@ -59,7 +59,7 @@ print_model(struct model *model, const struct model_files *files)
 	printf("digest\t");
 	for (int i = 0; i < INFER_KEY_BYTES; i++)
 		printf("%02x", digest[i]);
-	printf("\nkind\t%s (%s)\ntask\t%s\n", s->kind, s->format, tasks[s->task <= INFER_TASK_CLASSIFIER ? s->task : 0]);
+	printf("\nkind\t%s (%s)\ntask\t%s\n", s->kind, s->format, tasks[s->task <= INFER_TASK_LAST ? s->task : 0]);
 	print_tensors("input", s->inputs, s->inputs_count);
 	print_tensors("output", s->outputs, s->outputs_count);
 	print_texts("classes", s->classes, s->classes_count);

@@ -6,6 +6,7 @@
 #include "model.h"
 
 const struct model_ops *const model_kinds[] = {
+	&encoder_model_ops,
 	&graph_model_ops,
 	NULL
 };

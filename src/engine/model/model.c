@@ -17,8 +17,10 @@ size_check(const struct infer_tensor *tensor)
 
 	for (uint32_t d = 0; d < tensor->rank; d++)
 	{
+		if (tensor->dims[d] < 0 && d > 0)
+			return "varies from row to row in more than its first dimension";
 		if (tensor->dims[d] < 0)
-			return "varies from row to row";
+			continue;			/* the reply's room bounds it */
 		if (__builtin_mul_overflow(product, (uint64_t) tensor->dims[d], &product) || product > INFER_REGION_MAX)
 			return "is too large";
 	}
@@ -87,7 +89,7 @@ model_open(const struct model_files *files, const char *options, struct device *
 	status_set(status, INFER_ERROR_UNSUPPORTED, "the model's files are of no format that is supported");
 	if (files->count > 0)
 		status_detail(status, files->count == 1 ? "The file is \"%s\"." : "The first file is \"%s\".", files->files[0].name);
-	status_hint(status, "Export the model as ONNX.");
+	status_hint(status, "Export the model as ONNX, or give the folder of a text model with its config.json.");
 	return NULL;
 }
 

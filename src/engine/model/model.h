@@ -196,6 +196,7 @@ struct model_ops
 
 /* Every kind, NULL at the end; model.c tries them in order. */
 extern const struct model_ops *const model_kinds[];
+extern const struct model_ops encoder_model_ops;
 extern const struct model_ops graph_model_ops;
 
 /* Recognise and open; INFER_ERROR_UNSUPPORTED if no kind recognises the files. */

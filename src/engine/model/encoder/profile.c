@@ -1,0 +1,80 @@
+/*
+ * profile.c
+ *	  One row through an encoder with the time of each primitive: each is enqueued and waited
+ *	  for by itself.
+ *
+ * What is between the segments (a few hundred nsec each) is in nobody's time.
+ */
+#include "encoder_model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../process/process.h"
+#include "../../status.h"
+
+#define OP_BYTES	512				/* of an op's texts and numbers, encoded */
+
+/* Encoded as PROTOCOL.md says. */
+static void
+encode(const struct encoder_model *m, const uint64_t *nsec, struct infer_writer *w)
+{
+	struct device_info info = {0};
+
+	m->device->ops->info(m->device, &info);
+	infer_put_string(w, info.name, strlen(info.name));
+	infer_put_u32(w, m->program.ops_count);
+	for (uint32_t i = 0; i < m->program.ops_count; i++)
+	{
+		const struct device_op *op = &m->program.ops[i];
+		const char *function = device_function_name(op);
+		char		primitive[64];
+
+		snprintf(primitive, sizeof(primitive), "%s%s%s", device_op_name(op),
+				 function[0] == '\0' ? "" : op->op == DEVICE_OP_GEMM ? " + " : " ", function);
+		infer_put_string(w, m->program.labels[i], strlen(m->program.labels[i]));
+		infer_put_string(w, m->encoder->architecture, strlen(m->encoder->architecture));
+		infer_put_string(w, primitive, strlen(primitive));
+		infer_put_u64(w, nsec[i]);
+	}
+}
+
+static bool
+report(const struct encoder_model *m, const uint64_t *nsec, struct model_request *request)
+{
+	size_t		most = OP_BYTES * ((size_t) m->program.ops_count + 1);
+	struct infer_writer w = {.data = malloc(most), .size = most};
+	uint8_t    *to;
+
+	if (w.data == NULL)
+		return false;
+	encode(m, nsec, &w);
+	to = w.failed ? NULL : model_profile_reserve(request, w.used);
+	if (to != NULL)
+		memcpy(to, w.data, w.used);
+	free(w.data);
+	return true;
+}
+
+bool
+encoder_compute_profiled(struct encoder_model *m, struct device_queue *queue, const struct encoder_part *part,
+						 struct model_request *request, struct status *status)
+{
+	uint64_t   *nsec = malloc(((size_t) m->program.ops_count + 1) * sizeof(*nsec));
+	bool		good = nsec != NULL;
+
+	if (!good)
+		return status_set(status, INFER_ERROR_MEMORY, "out of memory for a profile");
+	for (uint32_t i = 0; good && i < m->program.ops_count; i++)
+	{
+		uint64_t	began = process_clock();
+
+		good = encoder_compute(m, queue, i, i + 1, part, status);
+		nsec[i] = process_clock() - began;
+	}
+	if (good && !report(m, nsec, request))
+		good = status_set(status, INFER_ERROR_MEMORY, "out of memory for a profile");
+	free(nsec);
+	return good;
+}

@@ -1,0 +1,246 @@
+/*
+ * run.c
+ *	  A batch through an encoder: rows that have tokens are taken into parts, each part is
+ *	  computed, and its results go into the replies.
+ *
+ * Loop
+ *	take rows until the part is full → grow the buffers → copy their tokens → enqueue and
+ *	wait, segments of a slice's length where others may go first → scatter → the next part.
+ *
+ * Invariants
+ *	- A row that has no unit, or has failed, is not computed.
+ *	- An error of a row stays with the row, and depends on nothing but the row.
+ */
+#include "encoder_model.h"
+
+#include <string.h>
+
+#include "../../status.h"
+
+#define WAIT_USEC	(1000 * 1000)
+
+struct cursor						/* the next row of the slices */
+{
+	const struct model_slice *slices;
+	uint32_t	slices_count;
+	uint32_t	slice;
+	uint32_t	row;				/* within it */
+};
+
+/* ---- the device ---- */
+
+static struct device_batch
+device_batch(const struct encoder_model *m, const struct encoder_part *part)
+{
+	return (struct device_batch) {
+		.items = {[DEVICE_LEAD_NONE] = 1, [DEVICE_LEAD_ROWS] = part->rows, [DEVICE_LEAD_TOKENS] = part->tokens},
+		.max_len = part->max_len,
+		.pairs = part->pairs,
+		.row_off = m->buffers.row_off,
+		.row_error = m->buffers.row_error,
+		.row_message = m->buffers.row_message
+	};
+}
+
+bool
+encoder_compute(struct encoder_model *m, struct device_queue *queue, uint32_t first, uint32_t last,
+				const struct encoder_part *part, struct status *status)
+{
+	const struct device_ops *device = m->device->ops;
+	struct device_batch batch = device_batch(m, part);
+	enum device_state state = DEVICE_PENDING;
+	uint64_t	ticket = device->enqueue(queue, m->program.program, first, last, &batch, m->buffers.bindings,
+										 m->buffers.arena, status);
+
+	if (ticket == 0)
+		return status_set(status, INFER_ERROR_DEVICE, "the device did not take the batch");
+	while (state == DEVICE_PENDING)
+		state = device->wait(queue, ticket, WAIT_USEC, status);
+	if (state == DEVICE_LOST)
+		return status_set(status, INFER_ERROR_DEVICE_LOST, "the device is lost");
+	if (state != DEVICE_DONE)
+		return status_set(status, INFER_ERROR_DEVICE, "the device failed the batch");
+	return true;
+}
+
+/* Lets others go first; what they run of this very model has other buffers. */
+static bool
+give_way(struct encoder_model *m, struct model_yield *yield, struct status *status)
+{
+	struct encoder_buffers mine = m->buffers;
+	bool		wanted;
+
+	m->buffers = m->others[m->depth];
+	m->others[m->depth++] = mine;
+	wanted = yield->between(yield);
+	mine = m->others[--m->depth];
+	m->others[m->depth] = m->buffers;
+	m->buffers = mine;
+	return wanted || status_set(status, INFER_ERROR_CANCELLED, "nobody waits for the batch any more");
+}
+
+/* With segments of the length that others are to wait for at most, if there is a yield. */
+static bool
+compute(struct encoder_model *m, struct device_queue *queue, struct model_yield *yield,
+		const struct encoder_part *part, struct status *status)
+{
+	struct device_batch batch = device_batch(m, part);
+	uint32_t	first = 0;
+	uint32_t	last = UINT32_MAX;
+	uint64_t	nsec;
+
+	for (;;)
+	{
+		if (yield != NULL)
+		{
+			last = m->device->ops->segment_end(m->device, m->program.program, first, &batch, yield->segment_nsec, &nsec);
+			yield->segments_long += nsec > yield->segment_nsec;
+		}
+		if (!encoder_compute(m, queue, first, last, part, status))
+			return false;
+		if (last == UINT32_MAX)
+			return true;
+		if (!give_way(m, yield, status))
+			return false;
+		first = last;
+	}
+}
+
+/* ---- parts ---- */
+
+/* The next row that is to be computed, at the cursor; false: there is none. */
+static bool
+cursor_seek(struct cursor *cursor, struct encoder_row_ref *ref)
+{
+	for (; cursor->slice < cursor->slices_count; cursor->slice++, cursor->row = 0)
+	{
+		const struct model_slice *slice = &cursor->slices[cursor->slice];
+
+		for (; cursor->row < slice->count; cursor->row++)
+		{
+			*ref = (struct encoder_row_ref) {slice->request, slice->first + cursor->row};
+			if (slice->request->units[ref->row] > 0 && encoder_prepared(slice->request)->rows[ref->row].tokens > 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+static uint32_t
+ref_tokens(const struct encoder_row_ref *ref)
+{
+	return encoder_prepared(ref->request)->rows[ref->row].tokens;
+}
+
+/* How much the part that begins at a cursor has. */
+static struct encoder_part
+part_measure(const struct encoder_model *m, struct cursor cursor)
+{
+	struct encoder_part part = {0};
+	struct encoder_row_ref ref;
+
+	for (; cursor_seek(&cursor, &ref); cursor.row++)
+	{
+		uint32_t	tokens = ref_tokens(&ref);
+
+		if (part.rows > 0 && (part.tokens + tokens > m->part_tokens || part.rows == m->model.batch_rows_max))
+			break;
+		part.rows++;
+		part.tokens += tokens;
+		part.pairs += (uint64_t) tokens * tokens;
+		if (tokens > part.max_len)
+			part.max_len = tokens;
+	}
+	return part;
+}
+
+/* A row's tokens into the bindings, from its first place in the part on. */
+static void
+gather_row(struct encoder_model *m, const struct encoder_row_ref *ref, uint32_t at)
+{
+	const struct encoder_request *prepared = encoder_prepared(ref->request);
+	const struct encoder_row *row = &prepared->rows[ref->row];
+	struct encoder_buffers *b = &m->buffers;
+	int32_t    *places = b->bindings[ENCODER_PLACES];
+
+	memcpy((int32_t *) b->bindings[ENCODER_IDS] + at, prepared->ids + row->first, row->tokens * sizeof(int32_t));
+	if (b->bindings[ENCODER_TYPES] != NULL)
+		memcpy((int32_t *) b->bindings[ENCODER_TYPES] + at, prepared->types + row->first, row->tokens * sizeof(int32_t));
+	for (uint32_t i = 0; places != NULL && i < row->tokens; i++)
+		places[at + i] = (int32_t) (m->encoder->position_first + i);
+}
+
+static void
+part_gather(struct encoder_model *m, struct cursor *cursor, const struct encoder_part *part)
+{
+	struct encoder_buffers *b = &m->buffers;
+	uint32_t	at = 0;
+
+	for (uint32_t row = 0; row < part->rows; row++, cursor->row++)
+	{
+		cursor_seek(cursor, &b->refs[row]);
+		b->row_off[row] = at;
+		b->row_error[row] = INFER_OK;
+		b->row_message[row] = NULL;
+		gather_row(m, &b->refs[row], at);
+		at += ref_tokens(&b->refs[row]);
+	}
+	b->row_off[part->rows] = at;
+}
+
+/* ---- the batch ---- */
+
+static bool
+slices_check(const struct model_slice *slices, uint32_t slices_count, struct status *status)
+{
+	for (uint32_t i = 0; i < slices_count; i++)
+	{
+		const struct model_request *request = slices[i].request;
+
+		if (request->prepared == NULL || slices[i].count > request->rows || slices[i].first > request->rows - slices[i].count)
+			return status_set(status, INFER_ERROR_INTERNAL, "a request was not prepared for the model");
+	}
+	return true;
+}
+
+static bool
+run_batch(struct encoder_model *m, struct device_queue *queue, const struct model_slice *slices,
+		  uint32_t slices_count, struct status *status)
+{
+	struct model_yield *yield = m->model.yield;
+	struct cursor cursor = {.slices = slices, .slices_count = slices_count};
+	struct encoder_row_ref next;
+
+	if (!slices_check(slices, slices_count, status))
+		return false;
+	while (cursor_seek(&cursor, &next))
+	{
+		struct encoder_part part = part_measure(m, cursor);
+
+		if (!encoder_buffers_grow(m, part.rows, part.tokens, status))
+			return false;
+		part_gather(m, &cursor, &part);
+		if (part.rows == 1 && next.request->profile)
+		{
+			if (!encoder_compute_profiled(m, queue, &part, next.request, status))
+				return false;
+		}
+		else if (!compute(m, queue, yield, &part, status))
+			return false;
+		encoder_scatter(m, &part);
+		if (yield != NULL && cursor_seek(&cursor, &next) && !give_way(m, yield, status))
+			return false;
+	}
+	return true;
+}
+
+bool
+encoder_model_run(struct model *model, struct device_queue *queue, const struct model_slice *slices,
+				  uint32_t slices_count, struct status *status)
+{
+	struct encoder_model *m = (struct encoder_model *) model;
+	bool		fine = run_batch(m, queue, slices, slices_count, status);
+
+	encoder_buffers_shrink(m);
+	return fine;
+}
