@@ -42,6 +42,10 @@
 	"[\"ab\",-2],[\"bc\",-3],[\"abc\",-2.5],[\"\xe2\x96\x81\",-1],[\"\xe2\x96\x81" "a\",-1.5],[\"xy\",-90]%s]}}"
 #define FIXTURE_METASPACE	"{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\",\"prepend_scheme\":\"%s\",\"split\":true}"
 
+/* WordLevel, with a pre-tokenizer. */
+#define FIXTURE_WORDS "{\"version\":\"1.0\",\"added_tokens\":[],\"normalizer\":null,\"pre_tokenizer\":%s,\"post_processor\":null," \
+	"\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"a\":1,\"b\":2,\"c\":3,\"-\":4}}}"
+
 static inline struct tokenizer * __attribute__((unused))
 fixture_open(const void *json, size_t size, struct status *status)
 {

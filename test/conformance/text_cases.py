@@ -284,6 +284,12 @@ CL100K = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{
 QWEN2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 
+CASED = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+%s|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+"
+         r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]*%s|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+O200K = CASED % (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?", r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?", '{1,3}')
+TEKKEN = CASED % ('', '', '')
+CLIP = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+
 SPACED = [' a', '  a', 'a ', 'a  ', '   ', '\n', ' \n a', '\n\n  \n', 'a\r\n\r\n b', '\t\ta', 'a\t \n\t b', '  \n', ' \u00a0 x', '\u3000x', '\u2028 x',
           '  ...', ' ...\n\n', '!\n ', '12345 1234567', ' 12 3', '\u00b2\u00b3\u2155 \u0661\u0662\u0663\u0664', "I'm he's we'll they've you're I'd can't",
           "I'M HE'S WE'LL THEY'VE YOU'RE I'D CAN'T It'\u017f 'L 'lL 'Re '\u212a 'x", "'", "''", "' s", " 's", "a'", "\n's", "'\u017f\u017f", "'s's'll'l"]
@@ -293,7 +299,8 @@ def pattern_texts(count):
     """Texts of what patterns tell apart: letters, numbers, spaces, line's ends, apostrophes, the rest."""
     rng = random.Random(5)
     parts = [' ', ' ', '  ', '\n', '\r\n', '\t', '\u00a0', '\u2003', '\u0085', "'", "'s", "'T", "'ll", "'RE", "'\u017f", 'a', 'B', 'word', 'é', 'e\u0301', '中', 'ß',
-             '1', '23', '4567', '²', '٣', 'Ⅷ', '.', '!?', '-', '_', '€', '👍', '\u200d', '\u0301', '\U00011de1', '<|end|>']
+             '1', '23', '4567', '²', '٣', 'Ⅷ', '.', '!?', '-', '_', '€', '👍', '\u200d', '\u0301', '\U00011de1', '<|end|>',
+             'ǅ', 'ʰ', 'AB', 'Cd', 'eF', 'é\u0301', 'Б', 'б', '/', '//\n', 'क', 'का']
     return SPACED + [''.join(rng.choice(parts) for _ in range(rng.randint(1, 14))) for _ in range(count)]
 
 
@@ -324,6 +331,8 @@ def write_byte_level(folder, everything, texts):
         'bytes_llama3': (everything, byte_level(texts, 3000, by(LLAMA3), ignore_merges=True), 'llama3'),
         'bytes_cl100k': (texts, byte_level(texts, 3000, by(CL100K, 'removed', True)), 'llama3'),
         'bytes_qwen2': (texts, byte_level(texts, 3000, by(QWEN2), normalizers.NFC()), 'bytes'),
+        'bytes_o200k': (everything, byte_level(texts, 3000, by(O200K)), None),
+        'bytes_tekken': (texts, byte_level(texts, 3000, by(TEKKEN)), 'llama3'),
         'bytes_split': (texts, byte_level(texts, 1000, by(GPT2)), None),
         'bytes_digits': (texts, byte_level(texts, 1000, several([pre_tokenizers.Digits(True), level(add_prefix_space=False)])), None),
         'bytes_numbers': (texts, byte_level(texts, 1000, several([pre_tokenizers.Digits(False), level(add_prefix_space=True)])), 'roberta'),
@@ -352,6 +361,65 @@ def write_byte_level(folder, everything, texts):
         case.add(added_texts(['<mask>', '<|end|>', ' two  ', '<s>'], 1000))
         case.add_cut(texts)
         case.add_cut(pattern_texts(200))
+
+
+def write_clip(folder, texts):
+    """Tokens at the end of a word have a suffix."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r'\s+'), ' '), normalizers.Lowercase()])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(CLIP), 'removed', True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    tokenizer.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=2000, special_tokens=['<|startoftext|>', '<|endoftext|>'], end_of_word_suffix='</w>',
+                                                             show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    vocabulary = tokenizer.get_vocab()
+    for letter in pre_tokenizers.ByteLevel.alphabet()[:200]:        # some bytes are no token at the end of a word
+        vocabulary.setdefault(letter + '</w>', len(vocabulary))
+    state = json.loads(tokenizer.to_str())['model']
+    for name, unknown in {'clip': '<|endoftext|>', 'clip_unknown': '!'}.items():
+        tokenizer.model = models.BPE(vocabulary, [tuple(merge) for merge in state['merges']], unk_token=unknown, end_of_word_suffix='</w>')
+        tokenizer.post_processor = processors.RobertaProcessing(('<|endoftext|>', 1), ('<|startoftext|>', 0), trim_offsets=False, add_prefix_space=False)
+        case = Case(folder, name, tokenizer, {'tokenizer.json': tokenizer.to_str()})
+        case.add(texts)
+        case.add(pattern_texts(3000))
+        case.add(added_texts(['<|startoftext|>', '<|endoftext|>', '</w>', 'a</w>'], 500))
+        case.add_cut(texts)
+
+
+def write_splits(folder, everything, texts):
+    """Every other pre-tokenizer, before a model of words: what it cuts is what is compared."""
+    split, several = pre_tokenizers.Split, pre_tokenizers.Sequence
+    kinds = {'whitespace': pre_tokenizers.Whitespace(), 'whitespace_split': pre_tokenizers.WhitespaceSplit(), 'digits': pre_tokenizers.Digits(True),
+             'delimiter': pre_tokenizers.CharDelimiterSplit('-'),
+             'punctuation_metaspace': several([pre_tokenizers.Punctuation(), pre_tokenizers.Metaspace()]),
+             'metaspace_punctuation': several([pre_tokenizers.Metaspace(prepend_scheme='first'), pre_tokenizers.Punctuation('contiguous'), pre_tokenizers.Digits(False)]),
+             'bert_digits': several([pre_tokenizers.BertPreTokenizer(), pre_tokenizers.Digits(True)]),
+             'whitespace_punctuation': several([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation('merged_with_previous')]),
+             'gpt2_contiguous': split(Regex(GPT2), 'contiguous')}
+    for behavior in ('isolated', 'removed', 'merged_with_previous', 'merged_with_next', 'contiguous'):
+        kinds['punctuation_' + behavior] = pre_tokenizers.Punctuation(behavior)
+        for invert in (False, True):
+            name = behavior + ('_inverted' if invert else '')
+            kinds['text_' + name] = split(' ', behavior, invert)
+            kinds['spaces_' + name] = split(Regex(r'\s+'), behavior, invert)
+            kinds['clip_' + name] = split(Regex(CLIP), behavior, invert)
+            kinds['gpt2_' + name] = split(Regex(GPT2), behavior, invert)
+    for number, regex in enumerate([r'\p{N}{1,3}', r'[0-9]{3}', '[一-龥\u3040-ゟ゠-ヿ]+', r'[^a-z\s]{2,}', r'\p{L}', r'\n', '\n{2,4}', r'[\p{L}\p{N}_]+', r'\.', '▁', r'[^\r\n]+']):
+        kinds['class_%d' % number] = split(Regex(regex), 'isolated')
+    long = [text for text in texts if len(text) < 200][:1500]
+    for name, pre_tokenizer in kinds.items():
+        words = {}
+        all_of_them = name in ('whitespace', 'delimiter', 'punctuation_isolated', 'digits')
+        chosen = (everything if all_of_them else long) + pattern_texts(1500) + SPACED
+        for text in chosen[::2]:
+            for word, _ in pre_tokenizer.pre_tokenize_str(text):
+                if '\0' not in word:
+                    words.setdefault(word, 2 * len(words) + 1)
+        words = dict(list(words.items())[:20000])
+        words.update({'<unk>': 0, '<s>': 2, '▁': 4})
+        tokenizer = Tokenizer(models.WordLevel(words, unk_token='<unk>'))
+        tokenizer.pre_tokenizer = pre_tokenizer
+        tokenizer.add_special_tokens(['<s>'])
+        case = Case(folder, 'split_' + name, tokenizer, {'tokenizer.json': tokenizer.to_str()})
+        case.add(chosen)
 
 
 def write_characters(folder, everything, texts):
@@ -474,6 +542,8 @@ def main(arguments):
     write_processors(folder, texts)
     write_added(folder, texts)
     write_byte_level(folder, everything, texts)
+    write_clip(folder, texts)
+    write_splits(folder, everything, texts)
     write_characters(folder, everything, texts)
     write_unigram(folder, everything, texts)
     print('%d texts of translations, %d in all' % (len(real), len(everything)))

@@ -220,6 +220,83 @@ test_patterns(void)
 	tap_ok(bare("1111a", "15 15 15 15 2") && bare("a  a", "2 7 8"), "numbers, and the last of several spaces");
 }
 
+/* o200k: a word ends where a small letter is followed by a capital one. */
+static void
+test_cased(void)
+{
+	const char *cased = "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\""
+		"[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+		"[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+		"\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"},\"behavior\":\"Isolated\",\"invert\":false},"
+		"{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":false}]}";
+
+	tap_ok(open_bpe("null", cased, "null", "\"unk_token\":\"?\",") && encode((struct tokenizer_input) {.text = "abABab'S ABc\xe4\xb8\xad" "AB", .bare = true}) &&
+		   is(words, "0 1 1 1 1 1 2 2 2 2 2 2 2 3 3"),
+		   "words by the case of letters");
+}
+
+static void
+test_suffix(void)
+{
+	const char *json = "{\"version\":\"1.0\",\"added_tokens\":[],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"},\"post_processor\":null,"
+		"\"model\":{\"type\":\"BPE\",%s\"end_of_word_suffix\":\"</w>\",\"vocab\":{\"?\":0,\"a\":1,\"b\":2,\"a</w>\":3,\"b</w>\":4,\"ab</w>\":5,\"ab\":6,\"<\":7},"
+		"\"merges\":[\"a b</w>\",\"a b\"]}}";
+	char		text[1024];
+	struct status status = {0};
+
+	tokenizer_close(tokenizer);
+	snprintf(text, sizeof(text), json, "\"unk_token\":\"?\",");
+	tokenizer = fixture_open(text, strlen(text), &status);
+	tap_ok(tokenizer != NULL && bare("ab aba ac a<", "5 6 3 1 0 1 0") && places_are("0 2 3 5 5 6 7 8 8 9 10 11 11 12"), "tokens at the end of a word %s",
+		   status.message);
+	snprintf(text, sizeof(text), json, "");
+	tap_ok(fixture_open(text, strlen(text), &status) == NULL, "refused: %s", status.message);
+	status_clear(&status);
+	snprintf(text, sizeof(text), json, "\"unk_token\":\"?\",\"byte_fallback\":true,");
+	tap_ok(fixture_open(text, strlen(text), &status) == NULL, "refused: %s", status.message);
+}
+
+/* ---- words as they are cut ---- */
+
+static bool
+cut_by(const char *split, const char *text, const char *wanted)
+{
+	struct status status = {0};
+	char		json[2048];
+
+	tokenizer_close(tokenizer);
+	snprintf(json, sizeof(json), FIXTURE_WORDS, split);
+	tokenizer = fixture_open(json, strlen(json), &status);
+	if (tokenizer == NULL)
+		printf("# %s %s\n", status.message, status.detail);
+	return tokenizer != NULL && encode((struct tokenizer_input) {.text = text, .bare = true}) && places_are(wanted);
+}
+
+#define SPLIT_BY(pattern, behavior, invert) \
+	"{\"type\":\"Split\",\"pattern\":" pattern ",\"behavior\":\"" behavior "\",\"invert\":" invert "}"
+
+static void
+test_splits(void)
+{
+	const char *text = "a--b- c";
+
+	tap_ok(cut_by("{\"type\":\"Whitespace\"}", text, "0 1 1 3 3 4 4 5 6 7") && bare(text, "1 0 2 4 3"), "Whitespace");
+	tap_ok(cut_by("{\"type\":\"Punctuation\"}", text, "0 1 1 2 2 3 3 4 4 5 5 7"), "Punctuation");
+	tap_ok(cut_by("{\"type\":\"Punctuation\",\"behavior\":\"MergedWithPrevious\"}", text, "0 2 2 3 3 5 5 7"), "with what is before");
+	tap_ok(cut_by("{\"type\":\"Punctuation\",\"behavior\":\"MergedWithNext\"}", text, "0 1 1 2 2 4 4 7"), "with what is behind");
+	tap_ok(cut_by("{\"type\":\"Punctuation\",\"behavior\":\"Contiguous\"}", text, "0 1 1 3 3 4 4 5 5 7"), "together");
+	tap_ok(cut_by("{\"type\":\"CharDelimiterSplit\",\"delimiter\":\"-\"}", text, "0 1 3 4 5 7"), "CharDelimiterSplit");
+	tap_ok(cut_by(SPLIT_BY("{\"String\":\"--\"}", "Isolated", "false"), text, "0 1 1 3 3 7"), "by a text");
+	tap_ok(!cut_by(SPLIT_BY("{\"Regex\":\"[a-b-]{2,}\"}", "Isolated", "false"), text, ""), "not by a class that may mean another");
+	tap_ok(cut_by(SPLIT_BY("{\"Regex\":\"[a-b\\\\-]{2,3}\"}", "Removed", "true"), text, "0 3 3 5"), "by a class of characters");
+	tap_ok(cut_by("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"never\"},{\"type\":\"Punctuation\"}]}",
+				  text, "0 1 1 2 2 3 3 4 4 5 5 6 6 7"), "behind Metaspace");
+	tap_ok(bare("a", "1") && bare("x", "0"), "words of no token are unknown");
+	tap_ok(!cut_by("{\"type\":\"Sequence\",\"pretokenizers\":[" FIXTURE_BYTES ",{\"type\":\"Punctuation\"}]}", text, ""), "not behind ByteLevel");
+	tap_ok(!cut_by(SPLIT_BY("{\"Regex\":\"-\"}", "Gone", "false"), text, "") && !cut_by(SPLIT_BY("{\"String\":\"\"}", "Isolated", "false"), text, ""),
+		   "no behavior that is none, nor by nothing");
+}
+
 /* ---- Unigram ---- */
 
 static bool
@@ -353,6 +430,15 @@ test_long_words(void)
 }
 
 static void
+test_long_splits(void)
+{
+	tap_ok(cut_by("{\"type\":\"Punctuation\",\"behavior\":\"MergedWithNext\"}", "a", "0 1") && count_of("-") == MEGABYTE && count_of("a") == 1,
+		   "megabytes cut");
+	tap_ok(cut_by(SPLIT_BY("{\"Regex\":\"a{3}\"}", "Removed", "false"), "a", "0 1") && count_of("aab") == 1 && count_of("aaab") == MEGABYTE / 4,
+		   "and looked for matches");
+}
+
+static void
 test_long_unigram(void)
 {
 	tap_ok(open_metaspace("always") && count_of("a") == MEGABYTE && count_of(" ") == MEGABYTE && count_of("z") == 2,
@@ -400,7 +486,7 @@ static void
 test_bpe_refused(void)
 {
 	tap_ok(!open_bpe("null", FIXTURE_BYTES, "null", "\"dropout\":0.1,"), "dropout");
-	tap_ok(!open_bpe("null", FIXTURE_BYTES, "null", "\"end_of_word_suffix\":\"</w>\","), "a suffix");
+	tap_ok(!open_bpe("null", FIXTURE_BYTES, "null", "\"continuing_subword_prefix\":\"##\","), "a prefix");
 	tap_ok(!open_bpe("null", FIXTURE_BYTES, "null", "\"unk_token\":\"none\","), "an unknown token that is none");
 	tap_ok(!open_bpe("null", FIXTURE_BYTES, "null", "\"surprise\":1,"), "a setting that is not known");
 }
@@ -413,9 +499,9 @@ test_files_refused(void)
 	char		added[512];
 
 	REFUSES("Transliterate", "", "{\"type\":\"Transliterate\"}", s, p, "[UNK]", v);
-	REFUSES("a{3}", "", "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a{3}\"},\"content\":\"\"}", s, p, "[UNK]", v);
+	REFUSES("a|b", "", "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a|b\"},\"content\":\"\"}", s, p, "[UNK]", v);
 	REFUSES("UnicodeScripts", "", n, "{\"type\":\"UnicodeScripts\"}", p, "[UNK]", v);
-	REFUSES("not known: x+", "", n, "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"x+\"},\"behavior\":\"Isolated\",\"invert\":false}", p, "[UNK]", v);
+	REFUSES("not known: x*", "", n, "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"x*\"},\"behavior\":\"Isolated\",\"invert\":false}", p, "[UNK]", v);
 	REFUSES("behind another", "", n, s, "{\"type\":\"Sequence\",\"processors\":[" FIXTURE_PROCESSOR "," FIXTURE_PROCESSOR "]}", "[UNK]", v);
 	REFUSES("unknown token", "", n, s, p, "[NONE]", v);
 	REFUSES("surprise", "", "{\"type\":\"BertNormalizer\",\"surprise\":1}", s, p, "[UNK]", v);
@@ -449,7 +535,11 @@ main(void)
 	test_bpe();
 	test_trimming();
 	test_patterns();
+	test_cased();
+	test_suffix();
+	test_splits();
 	test_long_words();
+	test_long_splits();
 	test_unigram();
 	test_metaspace();
 	test_precompiled();

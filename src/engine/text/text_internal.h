@@ -65,6 +65,19 @@ struct bert_normalizer
 	uint8_t		ascii[128];			/* what becomes of an ASCII character; 0xFF: nothing */
 };
 
+#define CLASS_RANGES	8
+
+/* So many characters of some kind, one after the other: split/class.c */
+struct character_class
+{
+	uint16_t	flags;				/* UNICODE_, any of them, */
+	uint32_t	count;
+	uint32_t	ranges[CLASS_RANGES][2];	/* or of these; first and last */
+	bool		negated;
+	uint32_t	least;
+	uint32_t	most;
+};
+
 enum normalizer_kind
 {
 	NORMALIZE_BERT,
@@ -77,7 +90,7 @@ enum normalizer_kind
 	NORMALIZE_STRIP,
 	NORMALIZE_PREPEND,
 	NORMALIZE_REPLACE,
-	NORMALIZE_REPLACE_SPACES,		/* two or more spaces */
+	NORMALIZE_REPLACE_CLASS,
 	NORMALIZE_NMT,
 	NORMALIZE_PRECOMPILED
 };
@@ -87,8 +100,9 @@ struct normalizer					/* one step; text goes through all of them in turn */
 	enum normalizer_kind kind;
 	bool		left;				/* STRIP: from the beginning */
 	bool		right;				/* and from the end */
-	const char *pattern;			/* REPLACE: what is looked for */
-	const char *content;			/* PREPEND, REPLACE */
+	const char *pattern;			/* REPLACE: what is looked for, */
+	struct character_class class;	/* REPLACE_CLASS: or this */
+	const char *content;			/* PREPEND, REPLACE, REPLACE_CLASS */
 	const uint32_t *units;			/* PRECOMPILED: a double array, whose values are places */
 	uint32_t	units_count;		/* of texts, */
 	const char *texts;				/* which end with a zero each */
@@ -100,7 +114,7 @@ enum splitter_kind
 	SPLIT_BERT,
 	SPLIT_SPACES,					/* WhitespaceSplit */
 	SPLIT_DIGITS,
-	SPLIT_PATTERN,
+	SPLIT_MATCHES,					/* Split, Punctuation, Whitespace, CharDelimiterSplit */
 	SPLIT_METASPACE,				/* spaces are replaced by a letter, before which a word begins */
 	SPLIT_BYTES						/* ByteLevel: the last */
 };
@@ -117,7 +131,27 @@ enum pattern						/* the regular expressions that are known: patterns.c */
 	PATTERN_NONE,
 	PATTERN_GPT2,
 	PATTERN_THREE_DIGITS,			/* cl100k, Llama 3 */
-	PATTERN_ONE_DIGIT				/* Qwen 2 */
+	PATTERN_ONE_DIGIT,				/* Qwen 2 */
+	PATTERN_CASED,					/* o200k */
+	PATTERN_CASED_PLAIN,			/* tekken: one digit, no contractions */
+	PATTERN_CLIP,					/* this and the next match no white space */
+	PATTERN_WORDS					/* Whitespace */
+};
+
+enum match_kind						/* what SPLIT_MATCHES looks for */
+{
+	MATCH_TEXT,
+	MATCH_CLASS,
+	MATCH_PATTERN
+};
+
+enum behavior						/* what becomes of it: each on its own, gone, together with neighbours */
+{
+	BEHAVIOR_ISOLATED,
+	BEHAVIOR_REMOVED,
+	BEHAVIOR_PREVIOUS,
+	BEHAVIOR_NEXT,
+	BEHAVIOR_CONTIGUOUS
 };
 
 struct splitter						/* one step of the pre-tokenizer; pieces go through all of them */
@@ -125,7 +159,13 @@ struct splitter						/* one step of the pre-tokenizer; pieces go through all of 
 	enum splitter_kind kind;
 	bool		single;				/* DIGITS: each on its own */
 	bool		add_space;			/* BYTES: before what does not begin with one */
-	enum pattern pattern;
+	enum pattern pattern;			/* BYTES, MATCHES */
+	enum match_kind match;
+	enum behavior behavior;
+	bool		invert;				/* matches and the rest change places */
+	struct character_class class;
+	const char *literal;			/* MATCH_TEXT */
+	uint32_t	literal_length;
 	bool		cuts;				/* METASPACE: else it only replaces */
 	enum prepend_scheme scheme;		/* METASPACE */
 	char		letter[5];			/* METASPACE: UTF-8 */
@@ -145,6 +185,8 @@ struct bpe
 	struct trie vocabulary;			/* of bytes; for a byte-level model of those that its tokens stand for */
 	bool		byte_level;
 	bool		ignore_merges;
+	const char *suffix;				/* what the tokens at the end of a word end with; "": nothing */
+	uint32_t	suffix_length;
 	bool		fuse_unknown;
 	int32_t		unknown;			/* -1: none, what is unknown vanishes */
 	int32_t		bytes[256];			/* tokens of single bytes; -1: none */
@@ -165,6 +207,12 @@ struct unigram
 	int32_t		unknown;
 	bool		use_fallback;
 	int32_t		fallback[256];		/* tokens <0x00> to <0xFF>; -1: none */
+};
+
+struct word_level
+{
+	struct trie vocabulary;
+	int32_t		unknown;
 };
 
 struct wordpiece
@@ -201,7 +249,8 @@ enum model_kind
 {
 	MODEL_WORDPIECE,
 	MODEL_BPE,
-	MODEL_UNIGRAM
+	MODEL_UNIGRAM,
+	MODEL_WORDLEVEL
 };
 
 struct tokenizer
@@ -219,6 +268,7 @@ struct tokenizer
 	struct wordpiece wordpiece;
 	struct bpe	bpe;
 	struct unigram unigram;
+	struct word_level word_level;
 	struct template single;
 	struct template pair;
 	bool		chunks;				/* a segment may be worked on in chunks */
@@ -437,28 +487,40 @@ extern void marks_sort(struct pending_marks *marks);
 extern bool normalize_unicode(struct tokenizer_arena *arena, bool compatible, bool compose);
 extern bool normalize_precompiled(struct tokenizer_arena *arena, const struct normalizer *step);
 
-/* ---- split.c, patterns.c ---- */
+/* ---- split/ ---- */
 
 /* A piece of the run's buffer through the steps of the pre-tokenizer, and its words to the model. */
 extern bool split_piece(struct text_run *run, uint32_t start, uint32_t end);
 
+/* From a step on; nothing is no word. */
+extern bool split_from(struct text_run *run, uint32_t step, uint32_t start, uint32_t end);
+extern bool split_matches(struct text_run *run, uint32_t step, uint32_t start, uint32_t end);
+
+/* False: it is none of these, or not one that is known to mean the same. */
+extern bool class_read(const char *regex, struct character_class *class);
+
+/* The first match from a place on. */
+extern bool class_next(const struct character_class *class, const uint8_t *bytes, uint32_t at, uint32_t end,
+					   uint32_t *start, uint32_t *stop);
+
 /* The pattern of this regular expression; PATTERN_NONE: it is not known. */
 extern enum pattern pattern_find(const char *regex);
 
-/* The end of the match that begins at a place; there is one at every place. */
+/* The end of the match that begins at a place; the place itself: there is none, as at white space by some. */
 extern uint32_t pattern_match(enum pattern pattern, const uint8_t *bytes, uint32_t at, uint32_t end);
 
-/* ---- wordpiece.c, bpe.c, unigram.c ---- */
+/* ---- models/ ---- */
 
 extern bool wordpiece_word(struct text_run *run, uint32_t start, uint32_t end);
 extern bool bpe_word(struct text_run *run, uint32_t start, uint32_t end);
+extern bool word_level_word(struct text_run *run, uint32_t start, uint32_t end);
 extern bool unigram_word(struct text_run *run, uint32_t start, uint32_t end);
 
 #define NO_RANK		UINT32_MAX
 
 extern const struct merge *bpe_merge(const struct bpe *model, int32_t left, int32_t right);
 
-/* Whether merging a token's own text gives the token. */
+/* Whether merging a token's own text, without the suffix, gives the token. */
 extern bool bpe_is_whole(const struct bpe *model, struct tokenizer_arena *arena, const uint8_t *bytes, uint32_t size,
 						 int32_t id, uint8_t *whole);
 

@@ -46,7 +46,7 @@ struct tokenizer_arena;
 
 struct tokenizer_facts
 {
-	const char *model;				/* "WordPiece", "BPE" or "Unigram" */
+	const char *model;				/* "WordPiece", "BPE", "Unigram" or "WordLevel" */
 	int32_t		ids_end;			/* every id is below */
 	uint32_t	length_max;			/* tokenizer_config.json's model_max_length; 0: it sets none */
 	uint32_t	added_single;		/* tokens that the template adds to a text, */

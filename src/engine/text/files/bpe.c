@@ -238,6 +238,17 @@ read_merges(struct tokenizer *tokenizer, json_t *vocabulary, json_t *merges, str
 	return true;
 }
 
+/* The bytes of a token that may be a word, without the suffix; 0: it may be none. */
+static uint32_t
+without_suffix(const struct bpe *model, const struct trie_key *key)
+{
+	uint32_t	suffix = model->suffix_length;
+
+	if (key->length <= suffix || memcmp(key->bytes + key->length - suffix, model->suffix, suffix) != 0)
+		return 0;
+	return key->length - suffix;
+}
+
 /* Which tokens are what their own text is merged to. */
 static bool
 find_whole(struct tokenizer *tokenizer, const struct trie_key *keys, uint32_t count, struct status *status)
@@ -252,8 +263,12 @@ find_whole(struct tokenizer *tokenizer, const struct trie_key *keys, uint32_t co
 		arena->status = status;
 	good = good && tokenizer->bpe.whole != NULL;
 	for (uint32_t i = 0; good && i < count; i++)
-		good = bpe_is_whole(&tokenizer->bpe, arena, keys[i].bytes, keys[i].length, keys[i].value,
-							&tokenizer->bpe.whole[keys[i].value]);
+	{
+		uint32_t	length = without_suffix(&tokenizer->bpe, &keys[i]);
+
+		good = length == 0 ||
+			bpe_is_whole(&tokenizer->bpe, arena, keys[i].bytes, length, keys[i].value, &tokenizer->bpe.whole[keys[i].value]);
+	}
 	tokenizer_arena_free(arena);
 	return good;
 }
@@ -281,17 +296,46 @@ without(json_t *model, const char *key, struct status *status)
 	return status_set(status, INFER_ERROR_UNSUPPORTED, "a BPE tokenizer with %s is not supported", key);
 }
 
+/* What ends a word: CLIP's </w>. */
 static bool
-read_settings(struct bpe *model, json_t *object, json_t *vocabulary, struct status *status)
+read_suffix(struct tokenizer *tokenizer, json_t *object, struct status *status)
+{
+	const char *suffix = json_string_value(json_object_get(object, "end_of_word_suffix"));
+
+	if (suffix == NULL)
+		suffix = "";
+	for (const char *at = suffix; *at != '\0'; at++)
+		if (*at < '!' || *at > '~' || at - suffix >= TEXT_CONTENT_MAX)
+			return status_set(status, INFER_ERROR_UNSUPPORTED, "an end_of_word_suffix that is not visible ASCII, or longer than %d bytes, is not supported",
+							  TEXT_CONTENT_MAX);
+	tokenizer->bpe.suffix = graph_pool_text(&tokenizer->memory, suffix, strlen(suffix));
+	tokenizer->bpe.suffix_length = (uint32_t) strlen(suffix);
+	return tokenizer->bpe.suffix != NULL;
+}
+
+/* With the suffix the reference mixes these in ways that no model is known to use. */
+static bool
+check_suffix(const struct bpe *model, struct status *status)
+{
+	const char *other = model->use_fallback ? "byte_fallback" : model->ignore_merges ? "ignore_merges" :
+		model->unknown < 0 ? "no unk_token" : NULL;
+
+	return model->suffix_length == 0 || other == NULL ||
+		status_set(status, INFER_ERROR_UNSUPPORTED, "a BPE tokenizer with end_of_word_suffix and %s is not supported", other);
+}
+
+static bool
+read_settings(struct tokenizer *tokenizer, json_t *object, json_t *vocabulary, struct status *status)
 {
 	static const char *const known[] = {
 		"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback",
 		"ignore_merges", "vocab", "merges", NULL
 	};
 	const char *unknown = json_string_value(json_object_get(object, "unk_token"));
+	struct bpe *model = &tokenizer->bpe;
 
 	if (!reader_known(object, "model", known, status) || !without(object, "dropout", status) ||
-		!without(object, "continuing_subword_prefix", status) || !without(object, "end_of_word_suffix", status) ||
+		!without(object, "continuing_subword_prefix", status) || !read_suffix(tokenizer, object, status) ||
 		!optional_flag(object, "fuse_unk", &model->fuse_unknown, status) ||
 		!optional_flag(object, "byte_fallback", &model->use_fallback, status) ||
 		!optional_flag(object, "ignore_merges", &model->ignore_merges, status))
@@ -299,7 +343,7 @@ read_settings(struct bpe *model, json_t *object, json_t *vocabulary, struct stat
 	model->unknown = unknown == NULL ? -1 : id_of(vocabulary, unknown);
 	if (unknown != NULL && model->unknown < 0)
 		return status_set(status, INFER_ERROR_UNSUPPORTED, "the vocabulary does not have the unknown token \"%.200s\"", unknown);
-	return true;
+	return check_suffix(model, status);
 }
 
 bool
@@ -321,7 +365,7 @@ read_bpe(struct tokenizer *tokenizer, json_t *object, struct status *status)
 		tokenizer->splitters[tokenizer->splitters_count - 1].kind == SPLIT_BYTES;
 	keys = graph_block(&tokenizer->memory, json_object_size(vocabulary) * sizeof(*keys));
 	good = keys != NULL && read_vocabulary(tokenizer, vocabulary, keys, &count, status) &&
-		read_settings(model, object, vocabulary, status) &&
+		read_settings(tokenizer, object, vocabulary, status) &&
 		read_merges(tokenizer, vocabulary, json_object_get(object, "merges"), status);
 	if (good)
 		read_bytes(model, vocabulary);

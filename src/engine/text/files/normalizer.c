@@ -63,7 +63,7 @@ read_prepend(struct tokenizer *tokenizer, struct normalizer *step, json_t *objec
 		keep_text(tokenizer, reader_text(object, "prepend", "normalizer", status), &step->content, status);
 }
 
-/* A text for a text; of regular expressions only that of several spaces. */
+/* A text for a text, or for so many characters of a class. */
 static bool
 read_replace(struct tokenizer *tokenizer, struct normalizer *step, json_t *object, struct status *status)
 {
@@ -75,8 +75,8 @@ read_replace(struct tokenizer *tokenizer, struct normalizer *step, json_t *objec
 		return false;
 	if (regex != NULL)
 	{
-		step->kind = NORMALIZE_REPLACE_SPACES;
-		if (strcmp(regex, " {2,}") != 0)
+		step->kind = NORMALIZE_REPLACE_CLASS;
+		if (!class_read(regex, &step->class))
 			return status_set(status, INFER_ERROR_UNSUPPORTED, "the tokenizer's normalizer Replace by the pattern \"%.200s\" is not supported",
 							  regex);
 		return keep_text(tokenizer, reader_text(object, "content", "normalizer", status), &step->content, status);

@@ -37,6 +37,7 @@ extern bool reader_known(json_t *object, const char *what, const char *const *ke
 /* ---- wordpiece.c ---- */
 
 extern bool read_wordpiece(struct tokenizer *tokenizer, json_t *model, struct status *status);
+extern bool read_word_level(struct tokenizer *tokenizer, json_t *model, struct status *status);
 extern bool wordpiece_build(struct tokenizer *tokenizer, struct trie_key *keys, uint32_t count, const char *unknown,
 							const char *prefix, uint32_t word_max, struct status *status);
 

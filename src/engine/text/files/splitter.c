@@ -36,29 +36,98 @@ read_digits(struct splitter *step, json_t *object, struct status *status)
 		reader_bool(object, "individual_digits", what, &step->single, status);
 }
 
-/*
- * A known pattern matches everywhere, so what lies between its matches is nothing, and it
- * makes no difference whether the matches are isolated or the rest is removed.
- */
 static bool
-read_split(struct splitter *step, json_t *object, struct status *status)
+read_behavior(struct splitter *step, json_t *object, struct status *status)
+{
+	static const struct
+	{
+		const char *name;
+		enum behavior behavior;
+	}			known[] = {
+		{"Isolated", BEHAVIOR_ISOLATED}, {"Removed", BEHAVIOR_REMOVED}, {"MergedWithPrevious", BEHAVIOR_PREVIOUS},
+		{"MergedWithNext", BEHAVIOR_NEXT}, {"Contiguous", BEHAVIOR_CONTIGUOUS}
+	};
+	const char *name = reader_text(object, "behavior", what, status);
+
+	for (size_t i = 0; name != NULL && i < sizeof(known) / sizeof(*known); i++)
+		if (strcmp(name, known[i].name) == 0)
+			return step->behavior = known[i].behavior, true;
+	return name != NULL &&
+		status_set(status, INFER_ERROR_UNSUPPORTED, "the behavior \"%.200s\" of the tokenizer's pre_tokenizer is not supported", name);
+}
+
+static bool
+keep_literal(struct tokenizer *tokenizer, struct splitter *step, const char *text, struct status *status)
+{
+	if (text == NULL)
+		return false;
+	if (text[0] == '\0' || strlen(text) > TEXT_CONTENT_MAX)
+		return status_set(status, INFER_ERROR_UNSUPPORTED, "a tokenizer's pre-tokenizer that splits by nothing, or more than %d bytes, is not supported",
+						  TEXT_CONTENT_MAX);
+	step->match = MATCH_TEXT;
+	step->literal = graph_pool_text(&tokenizer->memory, text, strlen(text));
+	step->literal_length = (uint32_t) strlen(text);
+	return step->literal != NULL;
+}
+
+static bool
+read_split(struct tokenizer *tokenizer, struct splitter *step, json_t *object, struct status *status)
 {
 	static const char *const known[] = {"pattern", "behavior", "invert", NULL};
-	const char *regex = reader_text(json_object_get(object, "pattern"), "Regex", what, status);
-	const char *behavior = reader_text(object, "behavior", what, status);
-	bool		invert;
+	json_t	   *pattern = json_object_get(object, "pattern");
+	const char *regex = json_string_value(json_object_get(pattern, "Regex"));
 
-	if (regex == NULL || behavior == NULL || !reader_known(object, what, known, status) ||
-		!reader_bool(object, "invert", what, &invert, status))
+	step->kind = SPLIT_MATCHES;
+	if (!reader_known(object, what, known, status) || !read_behavior(step, object, status) ||
+		!reader_bool(object, "invert", what, &step->invert, status))
 		return false;
-	step->kind = SPLIT_PATTERN;
+	if (regex == NULL)
+		return keep_literal(tokenizer, step, reader_text(pattern, "String", what, status), status);
+	step->match = MATCH_PATTERN;
 	step->pattern = pattern_find(regex);
-	if (step->pattern == PATTERN_NONE)
-		return status_set(status, INFER_ERROR_UNSUPPORTED, "the tokenizer's pre-tokenizer splits by a pattern that is not known: %.700s", regex);
-	if (strcmp(behavior, "Isolated") != 0 && (strcmp(behavior, "Removed") != 0 || !invert))
-		return status_set(status, INFER_ERROR_UNSUPPORTED, "the tokenizer's pre-tokenizer Split with the behavior \"%.200s\" is not supported",
-						  behavior);
-	return true;
+	if (step->pattern != PATTERN_NONE)
+		return true;
+	step->match = MATCH_CLASS;
+	return class_read(regex, &step->class) ||
+		status_set(status, INFER_ERROR_UNSUPPORTED, "the tokenizer's pre-tokenizer splits by a pattern that is not known: %.700s", regex);
+}
+
+static bool
+read_punctuation(struct splitter *step, json_t *object, struct status *status)
+{
+	static const char *const known[] = {"behavior", NULL};
+
+	step->kind = SPLIT_MATCHES;
+	step->match = MATCH_CLASS;
+	step->class = (struct character_class) {.flags = UNICODE_PUNCTUATION, .least = 1, .most = 1};
+	return reader_known(object, what, known, status) &&
+		(json_object_get(object, "behavior") == NULL || read_behavior(step, object, status));
+}
+
+static bool
+read_delimiter(struct tokenizer *tokenizer, struct splitter *step, json_t *object, struct status *status)
+{
+	static const char *const known[] = {"delimiter", NULL};
+	const char *delimiter = reader_text(object, "delimiter", what, status);
+
+	step->kind = SPLIT_MATCHES;
+	step->behavior = BEHAVIOR_REMOVED;
+	if (delimiter == NULL || !reader_known(object, what, known, status) || !keep_literal(tokenizer, step, delimiter, status))
+		return false;
+	return utf8_characters((const uint8_t *) delimiter, strlen(delimiter)) == 1 ||
+		status_set(status, INFER_ERROR_MODEL, "\"delimiter\" of the tokenizer's pre_tokenizer is not one character");
+}
+
+/* Words, and what is between them and is no white space. */
+static bool
+read_whitespace(struct splitter *step, json_t *object, struct status *status)
+{
+	step->kind = SPLIT_MATCHES;
+	step->match = MATCH_PATTERN;
+	step->pattern = PATTERN_WORDS;
+	step->behavior = BEHAVIOR_REMOVED;
+	step->invert = true;
+	return reader_known(object, what, (const char *const[]) {NULL}, status);
 }
 
 static bool
@@ -98,6 +167,22 @@ read_metaspace(struct splitter *step, json_t *object, struct status *status)
 	return true;
 }
 
+/*
+ * ByteLevel comes last: what is behind it would see its letters, which are not made here.  Metaspace
+ * and ByteLevel each write a copy of the text, of which there is one.
+ */
+static bool
+check_order(const struct tokenizer *tokenizer, const char *type, struct status *status)
+{
+	bool		copies = strcmp(type, "Metaspace") == 0 || strcmp(type, "ByteLevel") == 0;
+
+	for (uint32_t i = 0; i + 1 < tokenizer->splitters_count; i++)
+		if (tokenizer->splitters[i].kind == SPLIT_BYTES || (copies && tokenizer->splitters[i].kind == SPLIT_METASPACE))
+			return status_set(status, INFER_ERROR_UNSUPPORTED, "the tokenizer's pre-tokenizer \"%.200s\" behind %s is not supported", type,
+							  tokenizer->splitters[i].kind == SPLIT_BYTES ? "ByteLevel" : "Metaspace");
+	return true;
+}
+
 static bool
 read_step(struct tokenizer *tokenizer, json_t *object, struct status *status)
 {
@@ -106,8 +191,8 @@ read_step(struct tokenizer *tokenizer, json_t *object, struct status *status)
 
 	if (type == NULL)
 		return false;
-	if (step > tokenizer->splitters && (step[-1].kind == SPLIT_BYTES || step[-1].kind == SPLIT_METASPACE))
-		return status_set(status, INFER_ERROR_UNSUPPORTED, "a pre-tokenizer behind ByteLevel or Metaspace is not supported");
+	if (!check_order(tokenizer, type, status))
+		return false;
 	if (strcmp(type, "Metaspace") == 0)
 		return read_metaspace(step, object, status);
 	if (strcmp(type, "ByteLevel") == 0)
@@ -115,7 +200,13 @@ read_step(struct tokenizer *tokenizer, json_t *object, struct status *status)
 	if (strcmp(type, "Digits") == 0)
 		return read_digits(step, object, status);
 	if (strcmp(type, "Split") == 0)
-		return read_split(step, object, status);
+		return read_split(tokenizer, step, object, status);
+	if (strcmp(type, "Punctuation") == 0)
+		return read_punctuation(step, object, status);
+	if (strcmp(type, "Whitespace") == 0)
+		return read_whitespace(step, object, status);
+	if (strcmp(type, "CharDelimiterSplit") == 0)
+		return read_delimiter(tokenizer, step, object, status);
 	step->kind = SPLIT_SPACES;
 	if (strcmp(type, "WhitespaceSplit") == 0)
 		return reader_known(object, what, (const char *const[]) {NULL}, status);

@@ -82,6 +82,8 @@ read_model(struct tokenizer *tokenizer, json_t *model, struct status *status)
 		return read_unigram(tokenizer, model, status);
 	if (strcmp(type, "WordPiece") == 0)
 		return read_wordpiece(tokenizer, model, status);
+	if (strcmp(type, "WordLevel") == 0)
+		return read_word_level(tokenizer, model, status);
 	return status_set(status, INFER_ERROR_UNSUPPORTED, "the tokenizer's model \"%.200s\" is not supported", type);
 }
 

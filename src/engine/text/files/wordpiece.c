@@ -1,7 +1,7 @@
 /*
  * wordpiece.c
- *	  The vocabulary of a WordPiece model: from tokenizer.json, or from vocab.txt, where a
- *	  token's id is its line.
+ *	  The vocabulary of a WordPiece or a WordLevel model: from tokenizer.json, or from vocab.txt, where
+ *	  a token's id is its line.
  */
 #include "reader.h"
 
@@ -27,25 +27,35 @@ add_key(struct tokenizer *tokenizer, struct trie_key *keys, uint32_t *count, con
 	return true;
 }
 
-bool
-wordpiece_build(struct tokenizer *tokenizer, struct trie_key *keys, uint32_t count, const char *unknown,
-				const char *prefix, uint32_t word_max, struct status *status)
+static bool
+build_vocabulary(struct tokenizer *tokenizer, struct trie *vocabulary, struct trie_key *keys, uint32_t count,
+				 const char *unknown, int32_t *unknown_id, struct status *status)
 {
-	struct wordpiece *model = &tokenizer->wordpiece;
 	const struct trie_key *duplicate;
 
-	if (!trie_build(&model->vocabulary, keys, count, &tokenizer->memory, &duplicate))
+	if (!trie_build(vocabulary, keys, count, &tokenizer->memory, &duplicate))
 	{
 		if (duplicate != NULL)
 			status_set(status, INFER_ERROR_UNSUPPORTED, "the vocabulary has the token \"%.*s\" twice",
 					   (int) (duplicate->length < 200 ? duplicate->length : 200), (const char *) duplicate->bytes);
 		return false;
 	}
-	model->continued = trie_walk(&model->vocabulary, TRIE_ROOT, prefix, strlen(prefix));
-	model->unknown = trie_find(&model->vocabulary, unknown, strlen(unknown));
-	model->word_max = word_max;
-	if (model->unknown < 0)
+	*unknown_id = trie_find(vocabulary, unknown, strlen(unknown));
+	if (*unknown_id < 0)
 		return status_set(status, INFER_ERROR_UNSUPPORTED, "the vocabulary does not have the unknown token \"%.200s\"", unknown);
+	return true;
+}
+
+bool
+wordpiece_build(struct tokenizer *tokenizer, struct trie_key *keys, uint32_t count, const char *unknown,
+				const char *prefix, uint32_t word_max, struct status *status)
+{
+	struct wordpiece *model = &tokenizer->wordpiece;
+
+	if (!build_vocabulary(tokenizer, &model->vocabulary, keys, count, unknown, &model->unknown, status))
+		return false;
+	model->continued = trie_walk(&model->vocabulary, TRIE_ROOT, prefix, strlen(prefix));
+	model->word_max = word_max;
 	tokenizer->facts.model = "WordPiece";
 	return true;
 }
@@ -91,6 +101,33 @@ read_wordpiece(struct tokenizer *tokenizer, json_t *model, struct status *status
 	good = keys != NULL && read_vocabulary(tokenizer, vocabulary, keys, &count, status) &&
 		wordpiece_build(tokenizer, keys, count, unknown, prefix, (uint32_t) word_max, status);
 	tokenizer->vocabulary_count = (int32_t) json_object_size(vocabulary);
+	graph_block_free(&tokenizer->memory, keys);
+	return good;
+}
+
+/* ---- WordLevel ---- */
+
+bool
+read_word_level(struct tokenizer *tokenizer, json_t *model, struct status *status)
+{
+	static const char *const keys_known[] = {"unk_token", "vocab", NULL};
+	const char *unknown = reader_text(model, "unk_token", "model", status);
+	json_t	   *vocabulary = json_object_get(model, "vocab");
+	struct trie_key *keys;
+	uint32_t	count = 0;
+	bool		good;
+
+	if (unknown == NULL || !reader_known(model, "model", keys_known, status))
+		return false;
+	if (!json_is_object(vocabulary) || json_object_size(vocabulary) > TEXT_TOKENS_MAX)
+		return status_set(status, INFER_ERROR_MODEL, "the tokenizer's vocabulary is not an object of at most %u tokens",
+						  TEXT_TOKENS_MAX);
+	tokenizer->model = MODEL_WORDLEVEL;
+	tokenizer->facts.model = "WordLevel";
+	tokenizer->vocabulary_count = (int32_t) json_object_size(vocabulary);
+	keys = graph_block(&tokenizer->memory, json_object_size(vocabulary) * sizeof(*keys));
+	good = keys != NULL && read_vocabulary(tokenizer, vocabulary, keys, &count, status) &&
+		build_vocabulary(tokenizer, &tokenizer->word_level.vocabulary, keys, count, unknown, &tokenizer->word_level.unknown, status);
 	graph_block_free(&tokenizer->memory, keys);
 	return good;
 }

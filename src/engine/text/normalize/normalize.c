@@ -159,71 +159,53 @@ step_prepend(struct tokenizer_arena *arena, const struct normalizer *step)
 	return true;
 }
 
+static bool
+find_replaced(const struct normalizer *step, const struct text_buffer *in, uint32_t at, uint32_t *start, uint32_t *stop)
+{
+	const uint8_t *found;
+	size_t		length;
+
+	if (step->kind == NORMALIZE_REPLACE_CLASS)
+		return class_next(&step->class, in->bytes, at, in->used, start, stop);
+	length = strlen(step->pattern);
+	found = memmem(in->bytes + at, in->used - at, step->pattern, length);
+	if (found == NULL)
+		return false;
+	*start = (uint32_t) (found - in->bytes);
+	*stop = *start + (uint32_t) length;
+	return true;
+}
+
 /* Text that is new has the origin of the last character of what it replaces. */
 static bool
 step_replace(struct tokenizer_arena *arena, const struct normalizer *step)
 {
 	struct rewriting rewriting;
-	uint32_t	length = (uint32_t) strlen(step->pattern), content = (uint32_t) strlen(step->content);
+	uint32_t	content = (uint32_t) strlen(step->content);
 	struct text_buffer *out = &arena->other;
 	const struct text_buffer *in = &arena->buffer;
-	uint32_t	at = 0;
+	uint32_t	at = 0, start, stop;
 
 	if (!rewrite_begin(arena, &rewriting))
 		return false;
 	while (at < in->used)
 	{
-		const uint8_t *found = memmem(in->bytes + at, in->used - at, step->pattern, length);
-		uint32_t	stop = found == NULL ? in->used : (uint32_t) (found - in->bytes);
-		uint32_t	wanted = out->used + stop - at + content;
+		bool		found = find_replaced(step, in, at, &start, &stop);
+		uint32_t	kept = (found ? start : in->used) - at;
+		uint32_t	wanted = out->used + kept + content;
 
 		if (wanted > out->space && !arena_grow_buffer(arena, out, wanted))
 			return false;
-		memcpy(out->bytes + out->used, in->bytes + at, stop - at);
-		memcpy(out->origins + out->used, in->origins + at, (stop - at) * sizeof(*out->origins));
-		out->used += stop - at;
-		at = stop;
-		if (found == NULL)
+		memcpy(out->bytes + out->used, in->bytes + at, kept);
+		memcpy(out->origins + out->used, in->origins + at, kept * sizeof(*out->origins));
+		out->used += kept;
+		if (!found)
 			break;
-		at += length;
+		at = stop;
 		memcpy(out->bytes + out->used, step->content, content);
 		for (uint32_t i = 0; i < content; i++)
 			out->origins[out->used + i] = in->origins[at - 1];
 		out->used += content;
-	}
-	rewrite_end(arena, &rewriting);
-	return true;
-}
-
-/* Two or more spaces: as step_replace. */
-static bool
-step_replace_spaces(struct tokenizer_arena *arena, const struct normalizer *step)
-{
-	struct rewriting rewriting;
-	uint32_t	content = (uint32_t) strlen(step->content), stop;
-	struct text_buffer *out = &arena->other;
-	const struct text_buffer *in = &arena->buffer;
-
-	if (!rewrite_begin(arena, &rewriting))
-		return false;
-	for (uint32_t at = 0; at < in->used; at = stop)
-	{
-		stop = at;
-		while (stop < in->used && in->bytes[stop] == ' ')
-			stop++;
-		if (out->space - out->used < content + 1 && !arena_grow_buffer(arena, out, out->used + content + 1))
-			return false;
-		if (stop - at >= 2)
-		{
-			memcpy(out->bytes + out->used, step->content, content);
-			for (uint32_t i = 0; i < content; i++)
-				out->origins[out->used + i] = in->origins[stop - 1];
-			out->used += content;
-			continue;
-		}
-		out->bytes[out->used] = in->bytes[at];
-		out->origins[out->used++] = in->origins[at];
-		stop = at + 1;
 	}
 	rewrite_end(arena, &rewriting);
 	return true;
@@ -289,9 +271,8 @@ run_step(struct tokenizer_arena *arena, const struct normalizer *step)
 		case NORMALIZE_PREPEND:
 			return step_prepend(arena, step);
 		case NORMALIZE_REPLACE:
+		case NORMALIZE_REPLACE_CLASS:
 			return step_replace(arena, step);
-		case NORMALIZE_REPLACE_SPACES:
-			return step_replace_spaces(arena, step);
 		case NORMALIZE_NMT:
 			return step_nmt(arena);
 		case NORMALIZE_PRECOMPILED:

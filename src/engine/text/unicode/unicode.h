@@ -29,6 +29,8 @@
 #define UNICODE_COMBINING	0x0400	/* what StripAccents removes: general category M */
 #define UNICODE_COMPOSED	0x0800	/* decomposes, and is composed again */
 #define UNICODE_JOINS		0x1000	/* may be composed with what is before it */
+#define UNICODE_NOT_SMALL	0x2000	/* letters but small ones, and marks: [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] */
+#define UNICODE_NOT_CAPITAL	0x4000	/* letters but capital ones, and marks: [\p{Ll}\p{Lm}\p{Lo}\p{M}] */
 
 extern uint16_t unicode_flags(uint32_t point);
 

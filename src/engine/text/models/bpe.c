@@ -12,7 +12,7 @@
  * lowest rank among all neighbours again and again; long ones keep them in a heap, where a
  * neighbourhood that is no more is known by its rank, which every pair of tokens has for itself.
  */
-#include "text_internal.h"
+#include "../text_internal.h"
 
 #define SIMPLE_MAX	48				/* symbols */
 
@@ -217,6 +217,20 @@ add_unknown(struct starting *starting, const uint8_t *bytes, uint32_t length)
 	starting->unknown += length;
 }
 
+/* The token of bytes of a word: the last ones have the suffix. */
+static int32_t
+token_of(const struct bpe *model, const uint8_t *bytes, uint32_t length, bool last)
+{
+	uint32_t	node;
+
+	if (!last || model->suffix_length == 0)
+		return length == 1 ? model->bytes[bytes[0]] : trie_find(&model->vocabulary, bytes, length);
+	node = trie_walk(&model->vocabulary, TRIE_ROOT, bytes, length);
+	if (node != TRIE_NONE)
+		node = trie_walk(&model->vocabulary, node, model->suffix, model->suffix_length);
+	return node == TRIE_NONE ? -1 : model->vocabulary.slots[node].value;
+}
+
 /* How many symbols there are; UINT32_MAX: out of memory.  *vanished: not all bytes are in them. */
 static uint32_t
 start_word(const struct bpe *model, struct tokenizer_arena *arena, const uint8_t *bytes, uint32_t size, bool *vanished)
@@ -232,7 +246,7 @@ start_word(const struct bpe *model, struct tokenizer_arena *arena, const uint8_t
 
 		if (!model->byte_level)
 			utf8_decode(bytes + at, &length);
-		id = length == 1 ? model->bytes[bytes[at]] : trie_find(&model->vocabulary, bytes + at, length);
+		id = token_of(model, bytes + at, length, at + length == size);
 		if (id < 0)
 		{
 			add_unknown(&starting, bytes + at, length);
@@ -328,7 +342,7 @@ bpe_word(struct text_run *run, uint32_t start, uint32_t end)
 {
 	const struct bpe *model = &run->tokenizer->bpe;
 	const uint8_t *bytes = run->buffer->bytes + start;
-	int32_t		id = trie_find(&model->vocabulary, bytes, end - start);
+	int32_t		id = token_of(model, bytes, end - start, true);
 	const struct merge_symbol *symbols;
 	bool		vanished;
 	uint32_t	count;

@@ -10,7 +10,7 @@
  * that follow one another are one.  Of two equal sums the one that was found first stays:
  * places are visited in order, and from each the shorter tokens before the longer ones.
  */
-#include "text_internal.h"
+#include "../text_internal.h"
 
 static void
 offer(struct path *to, double score, uint32_t start, int32_t id)

@@ -6,7 +6,7 @@
  *
  * One trie holds the vocabulary; tokens with the prefix hang below the prefix's node.
  */
-#include "text_internal.h"
+#include "../text_internal.h"
 
 static bool
 unknown_word(struct text_run *run, uint32_t start, uint32_t end)

@@ -3,11 +3,9 @@
  *	  The pre-tokenizer: a piece of normalised text goes through its steps, each of which cuts
  *	  what it gets, and what the last one leaves are the model's words.
  */
-#include "text_internal.h"
+#include "../text_internal.h"
 
 #include <string.h>
-
-static bool split_from(struct text_run *run, uint32_t step, uint32_t start, uint32_t end);
 
 static bool
 enough(const struct text_run *run)
@@ -81,6 +79,7 @@ split_digits(struct text_run *run, uint32_t step, uint32_t start, uint32_t end)
 	return enough(run) || split_from(run, step + 1, word, end);
 }
 
+/* By a pattern that matches at every place. */
 static bool
 split_pattern(struct text_run *run, uint32_t step, uint32_t start, uint32_t end)
 {
@@ -224,6 +223,8 @@ model_tokens(struct text_run *run, uint32_t start, uint32_t end)
 			return bpe_word(run, start, end);
 		case MODEL_UNIGRAM:
 			return unigram_word(run, start, end);
+		case MODEL_WORDLEVEL:
+			return word_level_word(run, start, end);
 	}
 	return false;
 }
@@ -237,7 +238,7 @@ model_word(struct text_run *run, uint32_t start, uint32_t end)
 	return good;
 }
 
-static bool
+bool
 split_from(struct text_run *run, uint32_t step, uint32_t start, uint32_t end)
 {
 	const struct tokenizer *tokenizer = run->tokenizer;
@@ -254,8 +255,8 @@ split_from(struct text_run *run, uint32_t step, uint32_t start, uint32_t end)
 			return split_spaces(run, step, start, end);
 		case SPLIT_DIGITS:
 			return split_digits(run, step, start, end);
-		case SPLIT_PATTERN:
-			return split_pattern(run, step, start, end);
+		case SPLIT_MATCHES:
+			return split_matches(run, step, start, end);
 		case SPLIT_METASPACE:
 			return split_metaspace(run, step, start, end);
 		case SPLIT_BYTES:
