@@ -146,6 +146,8 @@ struct encoder
 	enum encoder_positions positions;
 	struct encoder_tensor position_table;	/* [positions in all, hidden]; ABSOLUTE */
 	int64_t		position_first;		/* row of the first token: 0, or 2 (RoBERTa) */
+	int64_t		position_padding;	/* RoBERTa, MPNet: tokens of this id, if a text has them, are at row
+									 * position_first − 1 and are not counted; −1: all are counted */
 	struct encoder_tensor types;	/* [types, hidden], or absent */
 	bool		types_used;			/* the tokenizer's type ids choose the row; else row 0 always */
 	struct encoder_norm embedding_norm;

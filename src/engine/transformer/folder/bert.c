@@ -57,6 +57,7 @@ static bool
 set_first(struct folder *f, const struct object *config, int64_t padding)
 {
 	f->encoder->position_first = padding + 1;
+	f->encoder->position_padding = padding;
 	f->positions_usable = f->layout.positions_count - f->encoder->position_first;
 	f->positions_from = "config.json (max_position_embeddings, less those before the first token's)";
 	return f->positions_usable > 0 || object_unsupported(config, "max_position_embeddings");

@@ -129,18 +129,30 @@ read_labels(struct folder *f, const struct object *config)
 
 /* ---- the task ---- */
 
+/* What an architecture's name begins with where the family is not known: all before "For" or "Model". */
+static size_t
+class_length(const char *name)
+{
+	const char *end = name == NULL ? NULL : strstr(name, "For");
+	size_t		length = name == NULL ? 0 : strlen(name);
+
+	if (end != NULL)
+		return (size_t) (end - name);
+	return length > 5 && strcmp(name + length - 5, "Model") == 0 ? length - 5 : 0;
+}
+
 static bool
 read_architecture(struct folder *f, const struct object *config)
 {
 	json_t	   *list = object_get(config, "architectures");
 	const char *name = json_string_value(json_array_get(list, 0));
-	size_t		class = strlen(f->family->class);
+	size_t		class = f->graph ? class_length(name) : strlen(f->family->class);
 
 	if (list == NULL || json_array_size(list) == 0)
 		return list == NULL || json_is_array(list) || object_malformed(config, "architectures", "a list of names");
 	if (name == NULL)
 		return object_malformed(config, "architectures", "a list of names");
-	if (json_array_size(list) != 1 || strncmp(name, f->family->class, class) != 0)
+	if (json_array_size(list) != 1 || (!f->graph && strncmp(name, f->family->class, class) != 0))
 		return object_unsupported(config, "architectures");
 	f->architecture = folder_text(f, "%s", name + class);
 	return f->architecture != NULL;
@@ -186,6 +198,20 @@ read_task(struct folder *f, const struct object *config)
 
 /* ---- the family ---- */
 
+/* An ONNX file is its own family; the type is only a name. */
+static bool
+name_family(struct folder *f, const char *type)
+{
+	struct family *family = graph_pool(f->memory, 1, sizeof(*family));
+
+	if (family == NULL)
+		return false;
+	family->class = "";
+	family->model_type = folder_text(f, "%.200s", type);
+	f->family = family;
+	return family->model_type != NULL;
+}
+
 static bool
 find_family(struct folder *f, const struct object *config)
 {
@@ -195,6 +221,8 @@ find_family(struct folder *f, const struct object *config)
 		return false;
 	if (type == NULL)
 		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "config.json has no model_type");
+	if (f->graph)
+		return name_family(f, type);
 	for (int i = 0; folder_families[i] != NULL; i++)
 		if (strcmp(folder_families[i]->model_type, type) == 0)
 			f->family = folder_families[i];
@@ -215,6 +243,8 @@ check_common(struct folder *f, const struct object *config)
 	};
 	static const char *const code[] = {"auto_map", NULL};
 
+	if (f->graph)
+		return true;
 	if (!object_refuse(config, refused) || (f->family->native && !object_refuse(config, code)))
 		return false;
 	if (model_files_find(f->files, "adapter_config.json") != NULL)
@@ -254,8 +284,9 @@ folder_config_read(struct folder *f)
 	if (file == NULL)
 		return status_set(f->status, INFER_ERROR_MODEL, "the model has no file \"config.json\"");
 	config.json = folder_json(file, false, f->status);
+	f->encoder->position_padding = -1;
 	fine = config.json != NULL && find_family(f, &config) && check_common(f, &config) && read_task(f, &config) &&
-		f->family->read_config(f, &config) && check_sizes(f);
+		(f->graph || (f->family->read_config(f, &config) && check_sizes(f)));
 	json_decref(config.json);
 	return fine;
 }

@@ -3,6 +3,7 @@
  *	  See folder.h, and reader.h for the order in which a folder is read.
  */
 #include "reader.h"
+#include "../../text/tokenizer.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,7 +35,17 @@ encoder_recognises(const struct model_files *files)
 	for (int i = 0; weights[i] != NULL; i++)
 		if (model_files_find(files, weights[i]) != NULL)
 			return true;
-	return false;
+	return folder_has_graph(files) && tokenizer_recognises(files);
+}
+
+/* An ONNX file is read where there are no other weights, or where an option names it. */
+static bool
+takes_graph(const struct folder *f)
+{
+	if (f->options.file != NULL)
+		return true;
+	return model_files_find(f->files, "model.safetensors") == NULL && model_files_find(f->files, "model.safetensors.index.json") == NULL &&
+		folder_has_graph(f->files);
 }
 
 static const char *
@@ -46,17 +57,25 @@ storage_name(const struct encoder *e)
 }
 
 static bool
+read_weights(struct folder *f)
+{
+	return weights_read(f->files, "", f->memory, &f->weights, f->status) && folder_stack_read(f);
+}
+
+static bool
 read_folder(struct folder *f, const char *options)
 {
 	struct encoder *e = f->encoder;
 
-	if (!folder_options_read(f, options) || !folder_config_read(f) || !folder_sentence_files(f) ||
-		!weights_read(f->files, "", f->memory, &f->weights, f->status) || !folder_stack_read(f) || !folder_head_read(f) ||
-		!folder_stack_complete(f) || !folder_length_read(f))
+	if (!folder_options_read(f, options))
+		return false;
+	f->graph = takes_graph(f);
+	if (!folder_config_read(f) || !folder_sentence_files(f) || !(f->graph ? folder_graph_read(f, folder_is_classifier(f)) : read_weights(f)) ||
+		!folder_head_read(f) || (!f->graph && !folder_stack_complete(f)) || !folder_length_read(f))
 		return false;
 	e->architecture = f->family->model_type;
 	e->precision = f->options.precision;
-	e->format = folder_text(f, "safetensors (%s, %s)", e->architecture, storage_name(e));
+	e->format = folder_text(f, "%s (%s, %s)", f->graph ? "onnx" : "safetensors", e->architecture, storage_name(e));
 	return e->format != NULL;
 }
 

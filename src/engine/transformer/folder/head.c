@@ -58,11 +58,22 @@ static bool
 text_task(struct folder *f, enum encoder_task *task)
 {
 	struct head_layout head = {0};
+	int64_t		outputs = f->graph ? f->encoder->output.weight.dims[0] : 0;
 
-	if (f->family->text_head != NULL)
+	if (!f->graph && f->family->text_head != NULL)
 		f->family->text_head(f, &head);
-	*task = head.output == NULL || count_outputs(f, &head) != 1 ? ENCODER_CLASSIFIER : is_regression(f) ? ENCODER_REGRESSION : ENCODER_RERANKER;
+	if (head.output != NULL)
+		outputs = count_outputs(f, &head);
+	*task = outputs != 1 ? ENCODER_CLASSIFIER : is_regression(f) ? ENCODER_REGRESSION : ENCODER_RERANKER;
 	return true;
+}
+
+bool
+folder_is_classifier(const struct folder *f)
+{
+	if (f->options.task != 0)
+		return f->options.task != ENCODER_EMBEDDING;
+	return f->cross_encoder || (!f->modules && (architecture_is(f, "ForSequenceClassification") || architecture_is(f, "ForTokenClassification")));
 }
 
 static bool
@@ -191,6 +202,20 @@ read_meaning(struct folder *f, int64_t outputs)
 	}
 }
 
+/* The graph gave the weights; it tells a text's classes from each token's. */
+static bool
+read_graph_classifier(struct folder *f)
+{
+	struct encoder *e = f->encoder;
+
+	if ((e->task == ENCODER_ENTITIES) != (e->pooling == 0))
+		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "the logits of the ONNX file are those of %s",
+						  e->pooling == 0 ? "each token, not of the text" : "the text, not of each token");
+	if (e->output.weight.dims[0] > FOLDER_CLASSES_MAX)
+		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "a model of more than %d classes is not supported", FOLDER_CLASSES_MAX);
+	return read_meaning(f, e->output.weight.dims[0]);
+}
+
 static bool
 read_classifier(struct folder *f)
 {
@@ -200,6 +225,8 @@ read_classifier(struct folder *f)
 		e->task == ENCODER_ENTITIES ? f->family->token_head : f->family->text_head;
 	int64_t		outputs;
 
+	if (f->graph)
+		return read_graph_classifier(f);
 	if (layout == NULL)
 		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "models of type \"%s\" are supported for embeddings only", f->family->model_type);
 	layout(f, &head);
@@ -216,6 +243,22 @@ read_classifier(struct folder *f)
 
 /* ---- embeddings ---- */
 
+/* Where the ONNX file pools, modules.json says the same. */
+static bool
+read_modules(struct folder *f)
+{
+	struct encoder *e = f->encoder;
+	enum encoder_pooling pooling = e->pooling;
+	bool		normalize = e->normalize;
+
+	if (!folder_modules_read(f))
+		return false;
+	if (f->graph_pooled && (e->pooling != pooling || e->denses_count > 0))
+		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "modules.json says another pooling than the ONNX file has");
+	e->normalize = e->normalize || normalize;
+	return true;
+}
+
 static bool
 read_embedding(struct folder *f)
 {
@@ -223,8 +266,11 @@ read_embedding(struct folder *f)
 
 	if (f->options.labels_count > 0)
 		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "the option labels is for classifiers and entities");
-	if (f->modules && !f->cross_encoder && !folder_modules_read(f))
+	if (f->modules && !f->cross_encoder && !read_modules(f))
 		return false;
+	if (f->graph_pooled && (f->options.pooling != 0 || f->options.normalize == 0))
+		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "the option %s is not for an ONNX file whose output is a vector for each text",
+						  f->options.pooling != 0 ? "pooling" : "normalize");
 	if (f->options.pooling != 0)
 		e->pooling = f->options.pooling;
 	if (f->options.normalize >= 0)

@@ -11,8 +11,9 @@
  *	object		a piece of JSON with the name that messages give it
  *
  * Loop (folder.c)
- *	options → files of weights → config.json: family, sizes, layout → weights of the stack →
- *	modules.json or the head → labels, prompts, length
+ *	options → config.json: family, sizes, layout → files of weights → weights of the stack →
+ *	modules.json or the head → labels, prompts, length.  Where an ONNX file (../onnx) takes the place
+ *	of the weights, it gives sizes, stack and head; the rest is the same.
  *
  * Invariants
  *	- Every function that returns bool or a pointer says in the folder's status why it returns
@@ -231,6 +232,10 @@ struct folder
 	enum encoder_activation classifier_activation;
 	bool		classifier_bias;
 
+	/* of an ONNX file in the place of weights */
+	bool		graph;
+	bool		graph_pooled;		/* its output is a vector for each text already */
+
 	/* of the other files */
 	bool		modules;			/* there is a modules.json */
 	bool		cross_encoder;		/* sentence-transformers says so */
@@ -278,11 +283,16 @@ extern bool folder_norm(struct folder *folder, const struct weights *weights, co
 						struct encoder_norm *norm);
 
 /* head.c: the task, and what is behind the layers */
+extern bool folder_is_classifier(const struct folder *folder);	/* of whole texts or of tokens */
 extern bool folder_head_read(struct folder *folder);
 
 /* modules.c: sentence-transformers' files */
 extern bool folder_sentence_files(struct folder *folder);
 extern bool folder_modules_read(struct folder *folder);
+
+/* onnx/read.c: an ONNX file among the files; and the encoder that it is, with a classifier (logits) or without */
+extern bool folder_has_graph(const struct model_files *files);
+extern bool folder_graph_read(struct folder *folder, bool logits);
 
 /* length.c: the tokenizer's settings, and the length limit */
 extern bool folder_length_read(struct folder *folder);
