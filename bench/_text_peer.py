@@ -6,7 +6,7 @@
     Peer            a session of so many threads that embeds rows of ids: padded to the longest
                     of a batch, averaged over what is no padding, normalised
 
-Lengths of the mixed set are quantiles of a log-normal distribution: half of the texts have at
+Its embeddings differ from sentence-transformers' by about 1e-6 (L2).  Lengths of the mixed set are quantiles of a log-normal distribution: half of the texts have at
 most 20 tokens, nine in ten at most 65, and none more than 249; special tokens are counted.
 """
 import json
@@ -149,15 +149,19 @@ class Peer:
         options.inter_op_num_threads = 1
         self.session = onnxruntime.InferenceSession(model, options, providers=['CPUExecutionProvider'])
 
-    def embed(self, rows):
-        """Embeddings of a batch: lists of ids."""
+    def hidden(self, rows):
+        """The last hidden states of a batch, lists of ids, and which of them are no padding."""
         longest = max(map(len, rows))
         ids = np.zeros((len(rows), longest), np.int64)
         mask = np.zeros_like(ids)
         for i, row in enumerate(rows):
             ids[i, :len(row)], mask[i, :len(row)] = row, 1
         hidden, = self.session.run(None, {'input_ids': ids, 'attention_mask': mask, 'token_type_ids': np.zeros_like(ids)})
-        weight = mask[..., None].astype(np.float32)
+        return hidden, mask.astype(np.float32)
+
+    def embed(self, rows):
+        hidden, mask = self.hidden(rows)
+        weight = mask[..., None]
         mean = (hidden * weight).sum(1) / weight.sum(1)
         return mean / np.linalg.norm(mean, axis=1, keepdims=True)
 
