@@ -161,13 +161,16 @@ gather_row(struct encoder_model *m, const struct encoder_row_ref *ref, uint32_t 
 	const struct encoder_request *prepared = encoder_prepared(ref->request);
 	const struct encoder_row *row = &prepared->rows[ref->row];
 	struct encoder_buffers *b = &m->buffers;
+	const struct encoder *e = m->encoder;
 	int32_t    *places = b->bindings[ENCODER_PLACES];
+	const int32_t *ids = prepared->ids + row->first;
+	int64_t		counted = e->position_first;
 
-	memcpy((int32_t *) b->bindings[ENCODER_IDS] + at, prepared->ids + row->first, row->tokens * sizeof(int32_t));
+	memcpy((int32_t *) b->bindings[ENCODER_IDS] + at, ids, row->tokens * sizeof(int32_t));
 	if (b->bindings[ENCODER_TYPES] != NULL)
 		memcpy((int32_t *) b->bindings[ENCODER_TYPES] + at, prepared->types + row->first, row->tokens * sizeof(int32_t));
 	for (uint32_t i = 0; places != NULL && i < row->tokens; i++)
-		places[at + i] = (int32_t) (m->encoder->position_first + i);
+		places[at + i] = (int32_t) (ids[i] == e->position_padding ? e->position_first - 1 : counted++);
 }
 
 static void
