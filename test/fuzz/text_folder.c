@@ -5,9 +5,14 @@
  *
  * The first byte says which file: 's' the weights, 'i' the index of shards, 'c' config.json,
  * 'm' modules.json, 'p' the settings of pooling, 'd' of a dense module, 'g' prompts, 'b'
- * sentence-transformers' settings, 't' the tokenizer's, 'o' the options.
+ * sentence-transformers' settings, 't' the tokenizer's, 'o' the options.  'x': an ONNX file of the
+ * fixtures, of which the input changes bytes: which file, then for each change three bytes of
+ * where and one of what.  'y': the input is an ONNX file.
  */
+#include "engine/model/files.h"
 #include "folder_fixture.h"
+
+static struct model_files graphs[3];	/* fixtures: fused, plain, RoBERTa's */
 
 #define DENSE	",{\"idx\":2,\"name\":\"2\",\"path\":\"2_Dense\",\"type\":\"sentence_transformers.models.Dense\"}"
 
@@ -35,6 +40,37 @@ split(void)
 	folder_weights_put(&folder, "b.safetensors", TINY_LAYER TINY_POOLER, "", "F32", 0);
 }
 
+/* From the repository's root. */
+int
+LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	static const char *const folders[] = {"onnx_bert_fast", "onnx_bert_sdpa", "onnx_roberta"};
+	struct status status = {0};
+
+	for (int i = 0; i < 3; i++)
+	{
+		char		path[256];
+
+		snprintf(path, sizeof(path), "test/fixtures/text/%s/onnx", folders[i]);
+		if (files_open_path(path, &graphs[i], &status) != FILES_OK || graphs[i].count != 1)
+			abort();
+	}
+	return 0;
+}
+
+static void
+put_graph(const uint8_t *data, size_t size)
+{
+	const struct model_file *file = &graphs[size == 0 ? 0 : data[0] % 3].files[0];
+	uint8_t    *copy = malloc(file->size);
+
+	memcpy(copy, file->data, file->size);
+	for (size_t i = 1; i + 4 <= size; i += 4)
+		copy[((size_t) data[i] << 16 | (size_t) data[i + 1] << 8 | data[i + 2]) % file->size] = data[i + 3];
+	folder_put(&folder, "onnx/model.onnx", copy, file->size);
+	free(copy);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -45,7 +81,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}			files[] = {
 		{'s', "model.safetensors"}, {'i', "model.safetensors.index.json"}, {'c', "config.json"}, {'m', "modules.json"},
 		{'p', "1_Pooling/config.json"}, {'d', "2_Dense/config.json"}, {'g', "config_sentence_transformers.json"},
-		{'b', "sentence_bert_config.json"}, {'t', "tokenizer_config.json"}
+		{'b', "sentence_bert_config.json"}, {'t', "tokenizer_config.json"}, {'y', "onnx/model.onnx"}
 	};
 	struct status status = {0};
 	struct encoder *encoder;
@@ -56,10 +92,17 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fill();
 	if (data[0] == 'i')
 		split();
+	if (data[0] == 'x' || data[0] == 'y')
+	{
+		folder_remove(&folder, "model.safetensors");
+		folder_remove(&folder, "modules.json");
+	}
+	if (data[0] == 'x')
+		put_graph(data + 1, size - 1);
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		if (files[i].first == data[0])
 			folder_put(&folder, files[i].file, data + 1, size - 1);
-	options = data[0] == 'o' ? strndup((const char *) data + 1, size - 1) : strdup("");
+	options = data[0] == 'o' ? strndup((const char *) data + 1, size - 1) : strdup(data[0] == 'x' || data[0] == 'y' ? "{\"pooling\":\"mean\"}" : "");
 	encoder = encoder_read(&folder.files, options, &status);
 	free(options);
 	if (encoder == NULL && (status.error == 0 || status.message[0] == '\0'))

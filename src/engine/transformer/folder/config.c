@@ -92,7 +92,7 @@ config_layers(struct folder *f, const struct object *config, const char *key)
 
 /* ---- labels ---- */
 
-/* id2label: an object whose keys are the numbers from 0 on, in any order. */
+/* id2label: an object whose keys are the numbers from 0 on, in any order; if not, that matters to classifiers. */
 static bool
 read_labels(struct folder *f, const struct object *config)
 {
@@ -115,10 +115,11 @@ read_labels(struct folder *f, const struct object *config)
 
 		snprintf(key, sizeof(key), "%zu", i);
 		label = json_object_get(map, key);
-		if (!json_is_string(label))
-			return status_set(f->status, INFER_ERROR_MODEL, "\"id2label\" of %s has no label of number %zu", config->where, i);
-		if (json_string_length(label) > FOLDER_TEXT_MAX)
-			return status_set(f->status, INFER_ERROR_UNSUPPORTED, "label %zu of %s is longer than %d bytes", i, config->where, FOLDER_TEXT_MAX);
+		if (!json_is_string(label) || json_string_length(label) > FOLDER_TEXT_MAX)
+		{
+			f->labels_wrong = folder_text(f, "\"id2label\" of %s has no label of number %zu", config->where, i);
+			return f->labels_wrong != NULL;
+		}
 		f->labels[i] = folder_text(f, "%s", json_string_value(label));
 		if (f->labels[i] == NULL)
 			return false;
@@ -141,6 +142,7 @@ class_length(const char *name)
 	return length > 5 && strcmp(name + length - 5, "Model") == 0 ? length - 5 : 0;
 }
 
+/* Whether it matters is decided with the task: a folder with modules.json goes by model_type. */
 static bool
 read_architecture(struct folder *f, const struct object *config)
 {
@@ -148,14 +150,14 @@ read_architecture(struct folder *f, const struct object *config)
 	const char *name = json_string_value(json_array_get(list, 0));
 	size_t		class = f->graph ? class_length(name) : strlen(f->family->class);
 
-	if (list == NULL || json_array_size(list) == 0)
-		return list == NULL || json_is_array(list) || object_malformed(config, "architectures", "a list of names");
-	if (name == NULL)
+	if (list != NULL && (!json_is_array(list) || (json_array_size(list) > 0 && name == NULL)))
 		return object_malformed(config, "architectures", "a list of names");
-	if (json_array_size(list) != 1 || (!f->graph && strncmp(name, f->family->class, class) != 0))
-		return object_unsupported(config, "architectures");
-	f->architecture = folder_text(f, "%s", name + class);
-	return f->architecture != NULL;
+	if (name == NULL)
+		return true;
+	f->architecture_name = folder_text(f, "%.200s%s", name, json_array_size(list) > 1 ? ", ..." : "");
+	if (json_array_size(list) == 1 && (f->graph || strncmp(name, f->family->class, class) == 0))
+		f->architecture = folder_text(f, "%s", name + class);
+	return f->architecture_name != NULL;
 }
 
 /* What sentence-transformers' cross-encoders note in config.json, of versions before and from 4. */

@@ -27,11 +27,11 @@ architecture_is(const struct folder *f, const char *name)
 static bool
 task_unclear(struct folder *f)
 {
-	if (f->architecture == NULL)
+	if (f->architecture_name == NULL)
 		status_set(f->status, INFER_ERROR_UNSUPPORTED, "config.json names no architecture");
 	else
-		status_set(f->status, INFER_ERROR_UNSUPPORTED, "the architecture \"%s%s\" of config.json is not supported", f->family->class,
-				   f->architecture);
+		status_set(f->status, INFER_ERROR_UNSUPPORTED, "the architecture \"%s\" of config.json is not supported for the model_type \"%s\"",
+				   f->architecture_name, f->family->model_type);
 	status_hint(f->status, "Say what the model is for with the option task: embed, classify, rerank, regression or entities.");
 	return false;
 }
@@ -133,6 +133,8 @@ read_classes(struct folder *f)
 	if (o->labels_count > 0 && o->labels_count != e->classes_count)
 		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "the option labels names %u classes, but the model has %u", o->labels_count,
 						  e->classes_count);
+	if (o->labels_count == 0 && f->labels_wrong != NULL)
+		return status_set(f->status, INFER_ERROR_MODEL, "%s", f->labels_wrong);
 	if (f->labels_count > 0 && f->labels_count != e->classes_count)
 		return status_set(f->status, INFER_ERROR_MODEL, "\"id2label\" of config.json names %u classes, but the weights have %u", f->labels_count,
 						  e->classes_count);

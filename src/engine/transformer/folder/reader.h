@@ -223,10 +223,12 @@ struct folder
 	const char *positions_from;		/* for people */
 
 	/* of config.json, for the head */
-	const char *architecture;		/* the class's name without the family's; or NULL */
+	const char *architecture_name;	/* for people; or NULL */
+	const char *architecture;		/* the class's name without the family's; NULL: none, or of another one */
 	const char *problem_type;		/* or NULL */
 	uint32_t	labels_count;
-	const char **labels;			/* NULL: none named */
+	const char **labels;
+	const char *labels_wrong;		/* what keeps them from being used, or NULL */
 	enum encoder_activation cross_activation;	/* 0: not said to be a cross-encoder */
 	enum encoder_pooling classifier_pooling;	/* of ModernBERT */
 	enum encoder_activation classifier_activation;

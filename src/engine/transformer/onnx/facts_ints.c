@@ -134,7 +134,8 @@ list_reshape(struct walk *w, const struct onnx_node *node, struct fact *result)
 {
 	struct fact list;
 	double		shape[2];
-	uint32_t	count;
+	int64_t		axis = 0;
+	uint32_t	count = 0;
 
 	if (!get_list(w, node_input(node, 0), &list))
 		return;
@@ -145,7 +146,8 @@ list_reshape(struct walk *w, const struct onnx_node *node, struct fact *result)
 			return;
 		list.rank = (uint8_t) count;
 	}
-	else if (node_is(node, "Unsqueeze") ? list.rank != 0 : list.count != 1)
+	else if (!walk_axes(w, node, 1, "axes", &axis, &count) || count != 1 || (axis != 0 && axis != -1) ||
+			 (node_is(node, "Unsqueeze") ? list.rank != 0 : list.count != 1 || list.rank != 1))
 		return;
 	else
 		list.rank = node_is(node, "Unsqueeze") ? 1 : 0;

@@ -32,7 +32,7 @@ bounded(struct walk *w, int32_t name)
 		double		least = 0;
 
 		name = walk_same(w, name);
-		if (node_is(node, "Expand"))
+		if (node_is(node, "Expand") && walk_fact(w, name)->kind == FACT_DATA)
 			name = node_input(node, 0);
 		else if (node_is(node, "Clip") && node_input(node, 2) < 0 && node_attribute(node, "max") == NULL &&
 				 (node_input(node, 1) < 0 || walk_number(w, node_input(node, 1), &least)) && node_float(node, "min", least) <= 1e-8)
@@ -61,10 +61,13 @@ bool
 walk_pooled(struct walk *w, int32_t name, int32_t *tokens, enum encoder_pooling *pooling, bool *normalized)
 {
 	int32_t		of = normalized_of(w, name);
+	const struct fact *pooled = walk_fact(w, walk_same(w, name));
 	const struct onnx_node *node, *sum;
 	const struct fact *count;
 	double		place;
 
+	if (pooled->kind != FACT_DATA || pooled->rank != 2 || !size_equal(pooled->dims[0], size_batch()))
+		return walk_refuse(w, name, "a vector for each text is expected");
 	*normalized = of >= 0;
 	name = of >= 0 ? of : walk_same(w, name);
 	node = walk_maker(w, name);
