@@ -255,4 +255,30 @@ encoder_output(const struct encoder_fixture *f, enum infer_role role)
 	exit(1);
 }
 
+/* ---- one text ---- */
+
+/* A request of one text. */
+static inline void __attribute__((unused))
+encoder_one(struct encoder_call_fixture *c, struct encoder_fixture *f, const char *text)
+{
+	encoder_request(c, f, 1);
+	encoder_text(c, ENCODER_INPUT_TEXT, 0, text);
+}
+
+/* The first output of one text. */
+static inline void __attribute__((unused))
+encoder_embed(struct encoder_fixture *f, const char *text, int32_t flags, int32_t dimensions, const char *prompt, float *to)
+{
+	struct encoder_call_fixture c;
+
+	encoder_one(&c, f, text);
+	encoder_text(&c, ENCODER_INPUT_PROMPT, 0, prompt);
+	encoder_option(&c, 0, INFER_TEXT_FLAGS, flags);
+	encoder_option(&c, 0, INFER_TEXT_DIMENSIONS, dimensions);
+	if (!encoder_run(&c) || c.request.row_status[0] != INFER_OK)
+		printf("# \"%s\" failed: %s %s\n", text, f->status.message, encoder_error(&c, 0)->message);
+	memcpy(to, encoder_numbers(&c, 0, 0), c.outputs[0].width * sizeof(*to));
+	encoder_release(&c);
+}
+
 #endif							/* TEST_ENCODER_FIXTURE_H */
