@@ -8,7 +8,8 @@
  * has run),
  * "allocations" (y is how often the process has asked the heap for memory, where heap.h is
  * included first), "label" (a second output, a string that names the row's value), "calm" (does nothing but
- * double, whatever the value).
+ * double, whatever the value).  With "texts" among them the kind prepares (toy_texts_ops): a row has
+ * x tokens, and "bulky" requests claim to hold 40 MB then.
  *
  * Values of x that do not double: see enum toy_value.
  */
@@ -33,6 +34,15 @@ enum toy_value
 	TOY_LOST = -4,					/* the device is lost */
 	TOY_MEMORY = -5,				/* a batch with this row and more than four others is out of memory */
 	TOY_ABORT = -6,
+
+	/* of a toy with texts, as it prepares */
+	TOY_NO_TEXT = -11,				/* this row fails */
+	TOY_NO_REQUEST = -12,			/* all of it fails */
+	TOY_TEXT_SEGV = -13,
+	TOY_ANSWERED = -14,				/* needs no device */
+	TOY_OPEN = -15,					/* answered: how many requests are prepared and not released */
+	TOY_READ = -20000,				/* -20000 - n: the row takes n msec */
+
 	TOY_SLEEP = 10000				/* 10000 + n: the batch takes n msec more */
 };
 
@@ -49,6 +59,7 @@ struct toy
 	struct infer_tensor outputs[2];
 	bool		slow;
 	bool		calm;
+	bool		bulky;
 	bool		counts;
 	bool		grows;
 };
@@ -66,6 +77,8 @@ toy_recognises(const struct model_files *files)
 }
 
 static const struct model_ops toy_ops;
+static const struct model_ops toy_texts_ops;
+static int	toy_open_requests;		/* atomic */
 
 static struct model *
 toy_open(const struct model_files *files, const char *options, struct device *device, struct status *status)
@@ -86,7 +99,8 @@ toy_open(const struct model_files *files, const char *options, struct device *de
 		return NULL;
 	}
 	toy = calloc(1, sizeof(*toy));
-	toy->model.ops = &toy_ops;
+	toy->model.ops = toy_has(file, "texts") ? &toy_texts_ops : &toy_ops;
+	toy->bulky = toy_has(file, "bulky");
 	toy->model.bytes = toy_has(file, "large") ? 1 << 20 : 1024;
 	toy->model.batch_rows_max = 4096;
 	toy->slow = toy_has(file, "slow");
@@ -172,6 +186,8 @@ toy_run(struct model *model, struct device_queue *queue, const struct model_slic
 		{
 			float		x = toy_value(slices[i].request, row);
 
+			if (slices[i].request->units != NULL && slices[i].request->units[row] == 0)
+				continue;
 			if (!((struct toy *) model)->calm && !toy_behave(x, rows, status))
 				return false;
 			toy_row(model, slices[i].request, row, x);
@@ -187,6 +203,91 @@ toy_estimate(struct model *model, const struct model_cost *cost)
 {
 	return ((struct toy *) model)->slow ? 10000000 : 1000 * (uint64_t) cost->rows;
 }
+
+/* ---- texts ---- */
+
+static uint32_t
+toy_tokens(float x)
+{
+	return x >= 1 && x < TOY_SLEEP ? (uint32_t) x : 1;
+}
+
+/* false: the request fails. */
+static bool
+toy_prepare_row(struct model *model, struct model_request *request, uint32_t row, struct status *status)
+{
+	float		x = toy_value(request, row);
+
+	if (x <= TOY_READ)
+		usleep((useconds_t) (TOY_READ - x) * 1000);
+	request->units[row] = toy_tokens(x);
+	switch ((int) x)
+	{
+		case TOY_NO_TEXT:
+			model_row_error(request, row, INFER_ERROR_INPUT, "the toy cannot read this row", NULL, NULL);
+			request->units[row] = 0;
+			break;
+		case TOY_NO_REQUEST:
+			return status_set(status, INFER_ERROR_INPUT, "the toy cannot read at all");
+		case TOY_TEXT_SEGV:
+			raise(SIGSEGV);
+			break;
+		case TOY_ANSWERED:
+			toy_row(model, request, row, x);
+			request->units[row] = 0;
+			break;
+		case TOY_OPEN:
+			toy_row(model, request, row, (float) (__atomic_load_n(&toy_open_requests, __ATOMIC_SEQ_CST) - 1) / 2);
+			request->units[row] = 0;
+			break;
+	}
+	request->costs[row] = 1000 * request->units[row];
+	return true;
+}
+
+static bool
+toy_prepare(struct model *model, struct model_request *request, struct status *status)
+{
+	__atomic_add_fetch(&toy_open_requests, 1, __ATOMIC_SEQ_CST);
+	request->prepared = calloc(2 * request->rows, sizeof(uint32_t));
+	request->units = request->prepared;
+	request->costs = request->units + request->rows;
+	request->prepared_bytes = ((struct toy *) model)->bulky ? 40u << 20 : 2 * request->rows * sizeof(uint32_t);
+	for (uint32_t row = 0; row < request->rows; row++)
+	{
+		if (!model_prepare_row(request, row))
+			return status_set(status, INFER_ERROR_CANCELLED, "nobody wants it");
+		if (!toy_prepare_row(model, request, row, status))
+			return false;
+	}
+	return true;
+}
+
+static void
+toy_release(struct model *model, struct model_request *request)
+{
+	__atomic_sub_fetch(&toy_open_requests, 1, __ATOMIC_SEQ_CST);
+	free(request->prepared);
+	request->prepared = NULL;
+	request->units = request->costs = NULL;
+}
+
+static uint64_t
+toy_texts_estimate(struct model *model, const struct model_cost *cost)
+{
+	return 10000 + 1000 * (cost->tokens > 0 ? cost->tokens : 8 * (uint64_t) cost->rows);
+}
+
+static const struct model_ops toy_texts_ops = {
+	.kind = "toy",
+	.recognises = toy_recognises,
+	.open = toy_open,
+	.close = toy_close,
+	.prepare = toy_prepare,
+	.release = toy_release,
+	.run = toy_run,
+	.estimate_nsec = toy_texts_estimate
+};
 
 static const struct model_ops toy_ops = {
 	.kind = "toy",

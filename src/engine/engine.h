@@ -6,6 +6,7 @@
  *	loop		the thread that reads sockets, regions and the control pipe
  *	scheduler	the thread that runs batches which the loop does not run itself
  *	loader		the thread that opens, checks and closes models
+ *	preparers	the threads that turn texts into tokens before their requests are queued
  *	connection	a client: its socket, its regions
  *	region		one payload mapping; holds the one request that may be in flight in it
  *	request		what a region was submitted with, copied and validated
@@ -41,6 +42,7 @@
 #include "process/settings.h"
 #include "scheduler/latency.h"
 #include "scheduler/policy/batch.h"
+#include "scheduler/prepare.h"
 #include "statistics/counters.h"
 #include "statistics/request_log.h"
 #include "status.h"
@@ -63,8 +65,17 @@ struct request
 	uint64_t	seq;				/* submit_seq */
 	uint32_t	flags;				/* INFER_REQUEST_* */
 	bool		in_flight;			/* atomic: written with the lock held, read by the loop */
-	bool		prepared;			/* checked against the signature, reply laid out */
+	bool		laid_out;			/* checked against the signature, reply laid out */
 	struct model_request work;
+
+	/* scheduler/prepare.h */
+	enum request_stage stage;
+	bool		unwanted;			/* atomic: cancelled while it is prepared */
+	struct preparer *preparer;		/* whom it waits for, and its place there */
+	struct request *stage_next;
+	struct request *stage_prev;
+	uint64_t	prepare_after;		/* nsec: in whose order */
+
 	struct infer_column *columns;	/* columns_room of them; grown at admission, kept */
 	struct infer_column *outputs;	/* outputs_room of them; likewise */
 	uint32_t	columns_room;
@@ -243,6 +254,7 @@ struct engine
 	struct device_info info;		/* as at the start */
 
 	struct batch_policy policy;
+	struct prepare prepare;
 	bool		running;			/* a batch is on the device: nobody else may enqueue */
 	struct turn turns[BATCH_DEPTH];	/* of whoever set running: a batch, and those that interrupt it */
 	uint64_t	busy_nsec;			/* since the last reset, without the segment that runs */

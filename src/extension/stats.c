@@ -301,6 +301,8 @@ activity_state_name(uint32 state)
 			return "running";
 		case INFER_ACTIVITY_LOADING:
 			return "loading";
+		case INFER_ACTIVITY_PREPARING:
+			return "preparing";
 		default:
 			return "unknown";
 	}

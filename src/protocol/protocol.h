@@ -260,6 +260,8 @@ struct infer_stats_model
 	uint64_t	segments;			/* that batches ran in */
 	uint64_t	interrupted;		/* how often another batch ran between two segments of one */
 	uint64_t	segments_long;		/* single segments predicted to be longer than a slice */
+	uint64_t	tokens;				/* computed; 0 where rows have none */
+	uint64_t	prepare_usec;		/* that texts took to become tokens, summed over calls */
 	uint32_t	predictions;		/* that the median is over; 0: none yet */
 	uint32_t	predicted_error;	/* per mille, median of |predicted - actual| / actual */
 };
@@ -277,6 +279,10 @@ struct infer_stats_class			/* the calls of one class of a model, of those that h
 	uint64_t	queue_usec;			/* summed over rows */
 	uint64_t	compute_usec;		/* device time: of each batch the share by rows */
 	uint64_t	inline_calls;
+	uint64_t	tokens;				/* computed */
+	uint64_t	filled;				/* tokens of those batches; rows, where they have none or infer.batch_tokens is 0 */
+	uint64_t	room;				/* how many there was room for; filled ÷ room is how full they were */
+	uint64_t	prepare_usec;		/* summed over calls */
 	uint64_t	timed;				/* 0: no call was computed, and there is no percentile */
 	uint64_t	queue_nsec[INFER_PERCENTILES];		/* of calls; see histogram.h for the error */
 	uint64_t	compute_nsec[INFER_PERCENTILES];
@@ -303,7 +309,8 @@ enum infer_activity_state
 {
 	INFER_ACTIVITY_QUEUED = 1,
 	INFER_ACTIVITY_RUNNING = 2,		/* some of its rows are being computed */
-	INFER_ACTIVITY_LOADING = 3		/* waits until the model is loaded */
+	INFER_ACTIVITY_LOADING = 3,		/* waits until the model is loaded */
+	INFER_ACTIVITY_PREPARING = 4	/* its texts become tokens, or wait to */
 };
 
 struct infer_activity				/* a request, or (rows = 0) a LOAD that waits */

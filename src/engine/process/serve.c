@@ -22,6 +22,7 @@
 #include "../engine.h"
 #include "../registry/load.h"
 #include "../registry/packed_store.h"
+#include "../scheduler/prepare.h"
 #include "../scheduler/scheduler.h"
 #include "../server/server.h"
 #include "log.h"
@@ -269,7 +270,7 @@ start_threads(struct status *status)
 	pthread_cond_init(&engine.closed, &attr);
 	pthread_condattr_destroy(&attr);
 	engine.load_last = &engine.load_first;
-	return scheduler_start(&engine, status) && load_start(&engine, status);
+	return scheduler_start(&engine, status) && prepare_start(&engine, status) && load_start(&engine, status);
 }
 
 static int

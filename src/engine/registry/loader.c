@@ -373,25 +373,65 @@ finish_check(struct engine *engine, struct load_job *job, struct loaded *loaded)
 		load_answer_error(asker, &loaded->status);
 }
 
-/* Requests that came while the model was loading meet its signature only now. */
+/* Requests that came while the model was loading meet its signature only now; false: it has ended. */
+static bool
+lay_out_waiting(struct engine *engine, struct request *request)
+{
+	struct status status;
+	struct ring ring;
+
+	status_clear(&status);
+	if (request->laid_out || request_lay_out(request, &status))
+		return true;
+	if (request->batch.held)
+		batch_end(&engine->policy, &request->batch);
+	else
+		batch_cancel(&engine->policy, &request->batch);
+	ring = request_finish(request, status.error, &status);
+	ring_send(&ring);
+	return false;
+}
+
 static void
-prepare_waiting(struct engine *engine, struct entry *entry)
+lay_out_all(struct engine *engine, struct entry *entry)
 {
 	struct batch_request *next;
 
 	for (struct batch_request *r = batch_waiting(&entry->queue, NULL); r != NULL; r = next)
 	{
-		struct request *request = (struct request *) r;
-		struct status status;
-		struct ring ring;
-
 		next = batch_waiting(&entry->queue, r);
-		status_clear(&status);
-		if (request->prepared || request_prepare(request, &status))
-			continue;
-		batch_cancel(&engine->policy, r);
-		ring = request_finish(request, status.error, &status);
-		ring_send(&ring);
+		lay_out_waiting(engine, (struct request *) r);
+	}
+}
+
+/* Where the kind prepares they leave the queue, in their order, and come back when they are weighed. */
+static struct request *
+hold_all(struct engine *engine, struct entry *entry)
+{
+	struct request *first = NULL;
+	struct request **last = &first;
+	struct batch_request *r;
+
+	while ((r = batch_waiting(&entry->queue, NULL)) != NULL)
+	{
+		batch_hold(&engine->policy, r);
+		*last = (struct request *) r;
+		last = &(*last)->stage_next;
+	}
+	*last = NULL;
+	return first;
+}
+
+static void
+prepare_all(struct engine *engine, struct request *request)
+{
+	struct request *next;
+
+	for (; request != NULL; request = next)
+	{
+		next = request->stage_next;
+		if (lay_out_waiting(engine, request))
+			prepare_push(engine, request, process_clock());
 	}
 }
 
@@ -399,6 +439,7 @@ static void
 finish_loaded(struct engine *engine, struct entry *entry, struct loaded *loaded)
 {
 	struct asker *askers = entry->askers;
+	struct request *held = NULL;
 	struct packed_form form;
 
 	entry->model = loaded->model;
@@ -414,8 +455,11 @@ finish_loaded(struct engine *engine, struct entry *entry, struct loaded *loaded)
 	entry->loaded_at = process_time();
 	entry->last_used = process_clock();
 	entry->queue.rows_max = loaded->model->batch_rows_max > 0 ? loaded->model->batch_rows_max : 1;
+	if (entry->model->ops->prepare != NULL)
+		held = hold_all(engine, entry);
 	predict_reset(engine, entry);
-	prepare_waiting(engine, entry);
+	lay_out_all(engine, entry);
+	prepare_all(engine, held);
 	entry->queue.ready = true;
 	entry->askers = NULL;
 	load_answer_loaded(askers, &entry->model->signature);

@@ -28,6 +28,23 @@ request_of(struct model_request *work)
 	return (struct request *) ((char *) work - offsetof(struct request, work));
 }
 
+/* Others have failed, or are answered, since they were prepared. */
+static bool
+is_computed(const struct model_request *work, uint32_t row)
+{
+	return work->units == NULL || work->units[row] > 0;
+}
+
+static bool
+has_computed(const struct model_slice *slices, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		for (uint32_t row = slices[i].first; row < slices[i].first + slices[i].count; row++)
+			if (is_computed(slices[i].request, row))
+				return true;
+	return false;
+}
+
 /* The slices of a part, into the runner's second array; returns their number. */
 static uint32_t
 cut(const struct model_slice *slices, uint32_t slices_count, struct part part, struct model_slice *out)
@@ -74,7 +91,8 @@ restore(const struct model_slice *slices, uint32_t count)
 		request->work.overflow = request->overflow_mark > 0;
 		request->work.overflow_bytes = request->overflow_mark > 0 ? request->overflow_mark - 1 : 0;
 		for (uint32_t row = slices[i].first; row < slices[i].first + slices[i].count; row++)
-			request->work.row_status[row] = request->work.row_message[row] = 0;
+			if (is_computed(&request->work, row))
+				request->work.row_status[row] = request->work.row_message[row] = 0;
 	}
 }
 
@@ -146,7 +164,7 @@ run_slices(struct turn *turn)
 	{
 		struct part part = parts[--parts_count];
 		uint32_t	count = cut(slices, slices_count, part, cut_slices);
-		bool		ran = run_once(engine, entry, cut_slices, count, &status);
+		bool		ran = !has_computed(cut_slices, count) || run_once(engine, entry, cut_slices, count, &status);
 
 		if (!ran && status.error == INFER_ERROR_CANCELLED)
 			return RUN_UNWANTED;

@@ -26,6 +26,7 @@ runner_expire(struct engine *engine, struct runner *runner, uint64_t now)
 	while (runner->rings_count < RUNNER_RINGS - BATCH_SLICES_MAX &&
 		   (late = batch_expire(&engine->policy, now)) != NULL)
 		runner_add(runner, turn_finish((struct request *) late));
+	prepare_expire(engine, runner, now);
 }
 
 void

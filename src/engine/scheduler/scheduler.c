@@ -77,13 +77,22 @@ scheduler_settings(struct engine *engine)
 /* ---- ends ---- */
 
 uint64_t
+scheduler_deadline(const struct engine *engine)
+{
+	uint64_t	waiting = engine->policy.deadline_next;
+	uint64_t	preparing = engine->prepare.deadline_next;
+
+	return waiting == 0 || (preparing != 0 && preparing < waiting) ? preparing : waiting;
+}
+
+uint64_t
 scheduler_expire(struct engine *engine, struct runner *runner, uint64_t now)
 {
 	uint64_t	next;
 
 	pthread_mutex_lock(&engine->lock);
 	runner_expire(engine, runner, now);
-	next = engine->policy.deadline_next;
+	next = scheduler_deadline(engine);
 	scheduler_publish(engine, now);
 	pthread_mutex_unlock(&engine->lock);
 	runner_send(engine, runner);
@@ -109,6 +118,7 @@ scheduler_drain(struct engine *engine, struct entry *entry, const struct status 
  * Lock held: whether the batch that was chosen is one for the loop: predicted to be short, and
  * no longer than a slice, for the loop does not give way; of a model that has run since it was
  * loaded.  A model that hangs does so on the scheduler's thread, and the loop goes on serving.
+ * A marked row is that thread's, too, which sees to it that nothing else is prepared meanwhile.
  */
 static bool
 is_small(struct engine *engine, const struct batch *batch)
@@ -116,7 +126,7 @@ is_small(struct engine *engine, const struct batch *batch)
 	struct entry *entry = entry_of(batch->model);
 	uint64_t	most = engine->policy.slice < ENGINE_INLINE_NSEC ? engine->policy.slice : ENGINE_INLINE_NSEC;
 
-	return latency_has_run(&entry->latency) && predict_nsec(entry, batch->cost) < most;
+	return latency_has_run(&entry->latency) && !batch_head(batch)->marked && predict_nsec(entry, batch->cost) < most;
 }
 
 /* Lock held.  Runs the next batch if it is one for the loop; otherwise wakes the scheduler. */
@@ -169,6 +179,35 @@ wait_for_work(struct engine *engine, enum batch_next next, uint64_t wake)
 		pthread_cond_wait(&engine->work, &engine->lock);
 }
 
+/*
+ * Lock held.  As batch_form; but a marked request waits until nothing is prepared, and is then
+ * prepared itself, if that is due: the lock is let go meanwhile.
+ */
+static enum batch_next
+form(struct engine *engine, struct runner *runner, uint64_t now, uint64_t *wake)
+{
+	struct batch *batch = &engine->turns[0].batch;
+	uint32_t	rows;
+	enum batch_next next = batch_choose(&engine->policy, now, batch, &rows, wake);
+	struct request *head = next == BATCH_NOW ? (struct request *) batch_head(batch) : NULL;
+
+	if (head == NULL || !head->batch.marked)
+		prepare_go_on(engine);
+	else if (!prepare_stop(engine))
+		return BATCH_NOTHING;
+	if (head == NULL)
+		return next;
+	*wake = now;				/* with BATCH_LATER: to be asked again */
+	if (head->batch.marked && head->entry->queue.weighed && head->stage == STAGE_NONE)
+	{
+		engine->running = true;
+		runner_add(runner, prepare_marked(engine, head));
+		engine->running = false;
+		return BATCH_LATER;
+	}
+	return batch_take(&engine->policy, now, batch) ? BATCH_NOW : BATCH_LATER;
+}
+
 static void *
 scheduler_main(void *arg)
 {
@@ -185,7 +224,9 @@ scheduler_main(void *arg)
 
 		runner_expire(engine, &runner, now);
 		if (!engine->running)
-			next = batch_form(&engine->policy, now, &engine->turns[0].batch, &wake);
+			next = form(engine, &runner, now, &wake);
+		else
+			prepare_go_on(engine);
 		if (next == BATCH_NOW)
 		{
 			engine->running = true;

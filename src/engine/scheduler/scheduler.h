@@ -38,6 +38,9 @@ extern bool scheduler_start(struct engine *engine, struct status *status);
 /* Loop.  Runs one small batch (true), or has the scheduler's thread look. */
 extern bool scheduler_dispatch(struct engine *engine, struct runner *runner);
 
+/* Lock held: the next one, nsec, or 0. */
+extern uint64_t scheduler_deadline(const struct engine *engine);
+
 /* Loop.  Ends requests whose deadline has passed; the next deadline in nsec, or 0. */
 extern uint64_t scheduler_expire(struct engine *engine, struct runner *runner, uint64_t now);
 

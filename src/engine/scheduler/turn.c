@@ -77,7 +77,8 @@ begin(struct turn *turn, uint64_t now)
 	{
 		const struct batch_slice *slice = &batch->slices[i];
 		struct request *request = request_of(slice->request);
-		uint64_t	waited = now > request->batch.arrived ? now - request->batch.arrived : 0;
+		uint64_t	queued = request->batch.arrived + request->prepare_nsec;
+		uint64_t	waited = now > queued ? now - queued : 0;
 
 		turn->slices[i] = (struct model_slice) {
 			.request = &request->work, .first = slice->first, .count = slice->count

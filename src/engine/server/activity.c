@@ -57,6 +57,8 @@ put_request(struct report *report, const struct request *request)
 		.queue_usec = usec_since(report, request->batch.arrived)
 	};
 
+	if (request->stage == STAGE_WAITS || request->stage == STAGE_PREPARES)
+		activity.state = INFER_ACTIVITY_PREPARING;
 	if (request->batch.taken > request->batch.done)
 	{
 		activity.state = INFER_ACTIVITY_RUNNING;

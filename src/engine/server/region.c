@@ -181,7 +181,9 @@ init_request(struct region *region, const struct infer_request *head)
 
 	request->seq = region->seen;
 	request->flags = head->flags;
-	request->prepared = false;
+	request->laid_out = false;
+	request->stage = STAGE_NONE;
+	request->unwanted = false;
 	request->entry = NULL;
 	request->reply_offset = head->reply_offset;
 	request->role = head->role;
@@ -241,7 +243,7 @@ check_column(const struct infer_tensor *tensor, const struct infer_column *colum
 }
 
 bool
-request_prepare(struct request *request, struct status *status)
+request_lay_out(struct request *request, struct status *status)
 {
 	const struct infer_signature *signature = &request->entry->model->signature;
 	uint64_t	wanted;
@@ -262,13 +264,16 @@ request_prepare(struct request *request, struct status *status)
 		request->work.overflow_bytes = wanted - request->work.reply_bytes;
 		return status_set(status, INFER_ERROR_NEED_SPACE, "the reply does not fit");
 	}
-	request->prepared = true;
+	request->laid_out = true;
 	return true;
 }
 
-/* Engine lock held.  false: refused, status says why. */
+/*
+ * Engine lock held, and let go if the request is prepared here.  false: refused, status says why.
+ * It may have ended: its ring.
+ */
 static bool
-admit(struct engine *engine, struct request *request, const uint8_t *key, uint64_t now, struct status *status)
+admit(struct engine *engine, struct request *request, const uint8_t *key, uint64_t now, struct ring *ring, struct status *status)
 {
 	struct entry *entry = registry_find(engine, key);
 
@@ -282,9 +287,9 @@ admit(struct engine *engine, struct request *request, const uint8_t *key, uint64
 		*status = *entry->failure;
 		return false;
 	}
-	if (entry->state == INFER_MODEL_LOADED && !request_prepare(request, status))
+	if (entry->state == INFER_MODEL_LOADED && !request_lay_out(request, status))
 		return false;
-	if (!batch_push(&engine->policy, &entry->queue, &request->batch, now))
+	if (!batch_admit(&engine->policy, &entry->queue, &request->batch, now))
 	{
 		status_set(status, INFER_ERROR_BUSY, "the inference engine's queue is full");
 		status_detail(status, "%u calls wait or run, infer.queue_limit allows %u.",
@@ -292,6 +297,10 @@ admit(struct engine *engine, struct request *request, const uint8_t *key, uint64
 		status_hint(status, "Try again later, raise infer.queue_limit, or wait with infer.request_class = 'statement'.");
 		return false;
 	}
+	if (request->laid_out && entry->queue.weighed)
+		*ring = prepare_enter(engine, request, now);
+	else
+		batch_queue(&engine->policy, &request->batch, now);
 	return true;
 }
 
@@ -327,12 +336,28 @@ region_pick_up(struct region *region, uint64_t now)
 	connection_ref(region->connection);
 	__atomic_store_n(&request->in_flight, true, __ATOMIC_RELAXED);
 	infer_store_release32(&region->map->run_state, INFER_RUN_QUEUED);
-	if (!admit(engine, request, head.key, now, &status))
+	if (!admit(engine, request, head.key, now, &ring, &status))
 		ring = request_finish(request, status.error, &status);
 	scheduler_publish(engine, now);
 	pthread_mutex_unlock(&engine->lock);
 	ring_send(&ring);
 	return true;
+}
+
+/* Engine lock held. */
+static struct ring
+cancel(struct engine *engine, struct request *request)
+{
+	bool		ended = batch_cancel(&engine->policy, &request->batch);
+
+	if (request->stage == STAGE_PREPARES)
+		__atomic_store_n(&request->unwanted, true, __ATOMIC_RELAXED);	/* its preparer ends it */
+	if (request->stage == STAGE_WAITS)
+	{
+		prepare_forget(engine, request);
+		ended = true;
+	}
+	return ended ? request_finish(request, INFER_ERROR_CANCELLED, NULL) : (struct ring) {0};
 }
 
 void
@@ -343,9 +368,8 @@ region_cancel(struct region *region, uint32_t generation)
 	struct ring ring = {0};
 
 	pthread_mutex_lock(&engine->lock);
-	if (request->in_flight && (uint32_t) request->seq == generation &&
-		batch_cancel(&engine->policy, &request->batch))
-		ring = request_finish(request, INFER_ERROR_CANCELLED, NULL);
+	if (request->in_flight && (uint32_t) request->seq == generation)
+		ring = cancel(engine, request);
 	pthread_mutex_unlock(&engine->lock);
 	ring_send(&ring);
 }
@@ -438,6 +462,7 @@ request_finish(struct request *request, uint32_t error, const struct status *sta
 	memcpy(&map->reply, &reply, sizeof(reply));
 	if (request->entry != NULL)
 	{
+		prepare_release(region->connection->server->engine, request);
 		count_end(region->connection->server->engine, request, error);
 		registry_drained(region->connection->server->engine, request->entry);
 	}

@@ -43,6 +43,6 @@ extern void ring_send(const struct ring *ring);
  * Engine lock held, the entry's model is loaded: checks the request against the signature
  * and lays out the reply.  false: the status says why not.
  */
-extern bool request_prepare(struct request *request, struct status *status);
+extern bool request_lay_out(struct request *request, struct status *status);
 
 #endif							/* ENGINE_SERVER_REGION_H */

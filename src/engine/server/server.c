@@ -345,7 +345,7 @@ sleep_msec(struct server *server)
 	uint64_t	deadline;
 
 	pthread_mutex_lock(&server->engine->lock);
-	deadline = server->deadline_next = server->engine->policy.deadline_next;
+	deadline = server->deadline_next = scheduler_deadline(server->engine);
 	pthread_mutex_unlock(&server->engine->lock);
 	if (deadline != 0 && deadline < next)
 		next = deadline;

@@ -80,7 +80,11 @@ put_class(struct report *report, uint32_t class_, const struct class_counters *c
 		.cancelled = c->cancelled,
 		.queue_usec = c->queue_nsec / 1000,
 		.compute_usec = c->compute_nsec / 1000,
-		.inline_calls = c->inline_calls
+		.inline_calls = c->inline_calls,
+		.tokens = c->tokens,
+		.filled = c->filled,
+		.room = c->room,
+		.prepare_usec = c->prepare_nsec / 1000
 	};
 
 	if (c->calls == 0 && c->rows == 0)
@@ -120,6 +124,7 @@ put_model(struct report *report, const struct entry *entry)
 	};
 	uint64_t	queue_nsec = 0;
 	uint64_t	compute_nsec = 0;
+	uint64_t	prepare_nsec = 0;
 
 	for (uint32_t class_ = 0; class_ < INFER_CLASSES; class_++)
 	{
@@ -130,11 +135,14 @@ put_model(struct report *report, const struct entry *entry)
 		model.errors += c->errors;
 		model.cancelled += c->cancelled;
 		model.inline_calls += c->inline_calls;
+		model.tokens += c->tokens;
+		prepare_nsec += c->prepare_nsec;
 		queue_nsec += c->queue_nsec;
 		compute_nsec += c->compute_nsec;
 	}
 	model.queue_usec = queue_nsec / 1000;
 	model.compute_usec = compute_nsec / 1000;
+	model.prepare_usec = prepare_nsec / 1000;
 	memcpy(model.key, entry->key, sizeof(model.key));
 	memcpy(report->data + report->used, &model, sizeof(model));
 	report->used += sizeof(model);

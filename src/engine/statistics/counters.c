@@ -41,7 +41,10 @@ counters_batch_ends(struct entry *entry, const struct batch *batch, uint64_t nse
 		struct class_counters *c = &entry->classes[slice->request->class_];
 
 		if (computed)
+		{
 			c->rows += slice->count;
+			c->tokens += slice->request->units != NULL ? slice->units : 0;
+		}
 		else
 			c->cancelled += slice->count;
 		c->compute_nsec += batch_part(batch, slice->cost, nsec);
@@ -50,6 +53,8 @@ counters_batch_ends(struct entry *entry, const struct batch *batch, uint64_t nse
 		seen |= 1u << slice->request->class_;
 		c->batches++;
 		c->batch_rows += batch->rows;
+		c->filled += batch->filled;
+		c->room += batch->room;
 	}
 }
 
@@ -64,6 +69,19 @@ counters_rows_done(struct request *request, uint32_t failed, bool inline_)
 {
 	counters_of(request)->errors += failed;
 	counters_of(request)->inline_calls += inline_;
+}
+
+void
+counters_prepared(struct request *request, uint64_t nsec)
+{
+	counters_of(request)->prepare_nsec += nsec;
+}
+
+void
+counters_rows_answered(struct request *request, uint32_t failed, bool inline_)
+{
+	counters_of(request)->rows += request->batch.rows;
+	counters_rows_done(request, failed, inline_);
 }
 
 void

@@ -21,7 +21,7 @@ struct request;
 struct class_counters				/* of one class of one entry, since the last reset */
 {
 	uint64_t	calls;				/* ended, however */
-	uint64_t	rows;				/* computed */
+	uint64_t	rows;				/* computed, or answered before */
 	uint64_t	batches;			/* that rows of the class were in */
 	uint64_t	batch_rows;			/* of those, with other classes' rows */
 	uint64_t	errors;				/* rows */
@@ -29,6 +29,10 @@ struct class_counters				/* of one class of one entry, since the last reset */
 	uint64_t	queue_nsec;			/* summed over rows */
 	uint64_t	compute_nsec;		/* device time: of each batch the class's share by rows */
 	uint64_t	inline_calls;
+	uint64_t	tokens;				/* computed */
+	uint64_t	filled;				/* of those batches: tokens, or rows where they have none, */
+	uint64_t	room;				/* and how many there was room for */
+	uint64_t	prepare_nsec;		/* summed over calls */
 	struct histogram queue;			/* a sample for each call that was computed: its longest wait */
 	struct histogram compute;		/* and the device time of its batches */
 };
@@ -43,6 +47,10 @@ extern void counters_batch_ends(struct entry *entry, const struct batch *batch, 
 /* A slice's rows have waited; have been computed, some of them in vain. */
 extern void counters_rows_waited(struct request *request, uint32_t rows, uint64_t nsec);
 extern void counters_rows_done(struct request *request, uint32_t failed, bool inline_);
+
+/* A request has been prepared; its rows have all been answered, or have failed, by that alone. */
+extern void counters_prepared(struct request *request, uint64_t nsec);
+extern void counters_rows_answered(struct request *request, uint32_t failed, bool inline_);
 
 /* A request has ended; error as its reply has it. */
 extern void counters_call(struct request *request, uint32_t error);

@@ -186,6 +186,16 @@ fill_beside(struct batch_policy *policy, struct batch *batch, uint64_t now, stru
 	}
 }
 
+/* room: all there was. */
+static void
+note_fill(struct batch *batch, const struct room *room)
+{
+	bool		in_units = batch->model->weighed && room->units != UINT64_MAX;
+
+	batch->room = in_units ? room->units : room->rows;
+	batch->filled = least(in_units ? batch->units : batch->rows, batch->room);
+}
+
 /*
  * Takes the batch whose turn it is.  nested: in the middle of another one, whose requests are
  * left alone; otherwise rows of other classes may have what is left of the room.
@@ -195,7 +205,8 @@ take_batch(struct batch_policy *policy, uint64_t now, struct batch *batch, bool 
 {
 	struct batch_model *model = batch->model;
 	struct batch_request *head = queue_head(model, batch->class_);
-	struct room room = choose_room(policy, model, batch->class_, now);
+	const struct room all = choose_room(policy, model, batch->class_, now);
+	struct room room = all;
 
 	policy->formed++;
 	batch->rows = batch->slices_count = 0;
@@ -213,6 +224,7 @@ take_batch(struct batch_policy *policy, uint64_t now, struct batch *batch, bool 
 	}
 	if (!nested && !batch->marked)
 		fill_beside(policy, batch, now, &room);
+	note_fill(batch, &all);
 	model->waiting_since = now;
 	queue_leave_if_empty(model);
 	return batch->rows > 0;

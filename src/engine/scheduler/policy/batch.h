@@ -177,6 +177,8 @@ struct batch
 	uint64_t	pairs;				/* the sum of the squares of the rows' units, where they are weighed */
 	uint64_t	cost;				/* as chosen: at most */
 	uint64_t	cost_class[BATCH_CLASSES];
+	uint64_t	filled;				/* of its room in units, or in rows where units have no bound, */
+	uint64_t	room;				/* this is how much there is; its time may be up before */
 	uint32_t	slices_count;
 	bool		marked;
 	bool		unopposed;			/* nothing of a higher class waits for what runs next of it */
