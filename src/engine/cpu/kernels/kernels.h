@@ -52,6 +52,9 @@ struct cpu_float_kernels
 	/* y[i] = fn(x[i]); x may be y. */
 	void		(*unary) (int fn, const double f[2], const void *x, void *y, int64_t n);
 
+	/* The same of rows of n in place, `step` elements apart: what a function loads is loaded once. */
+	void		(*unary_rows) (int fn, const double f[2], void *x, int64_t step, int64_t rows, int64_t n);
+
 	/* y[i] = fn(x[i]) as BOOL: UNARY_IS_NAN, UNARY_IS_INF. */
 	void		(*test) (int fn, const double f[2], const void *x, uint8_t *y, int64_t n);
 
@@ -147,6 +150,6 @@ extern const struct cpu_kernels cpu_kernels_avx512;
 #endif
 
 #define CPU_REDUCE_LANES	16
-#define CPU_KERNEL_FAMILY	"1"		/* raise it when bits change */
+#define CPU_KERNEL_FAMILY	"2"		/* raise it when bits change */
 
 #endif							/* ENGINE_CPU_KERNELS_H */

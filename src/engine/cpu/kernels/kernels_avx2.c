@@ -37,6 +37,7 @@ LANES R P##rint(R x) { return _mm256_round_##S(x, _MM_FROUND_TO_NEAREST_INT | _M
 LANES R P##trunc(R x) { return _mm256_round_##S(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); } \
 LANES R P##abs(R x) { return _mm256_andnot_##S(_mm256_set1_##S((T) -0.0), x); } \
 LANES R P##neg(R x) { return _mm256_xor_##S(_mm256_set1_##S((T) -0.0), x); } \
+LANES R P##lesser(R a, R b) { return _mm256_min_##S(a, b); } \
 LANES R P##copysign(R x, R s) \
 { \
 	R			sign = _mm256_set1_##S((T) -0.0); \
@@ -81,6 +82,14 @@ vf_pow2(__m256 n)
 	__m256i		e = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
 
 	return _mm256_castsi256_ps(_mm256_slli_epi32(e, 23));
+}
+
+LANES __m256
+vf_scale(__m256 x, __m256 n)
+{
+	__m256i		e = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
+
+	return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), e));
 }
 
 LANES __m256
@@ -139,6 +148,12 @@ vd_pow2(__m256d n)
 	__m256i		e = _mm256_castpd_si256(_mm256_add_pd(n, _mm256_set1_pd(0x1.8p52 + 1023)));
 
 	return _mm256_castsi256_pd(_mm256_slli_epi64(e, 52));
+}
+
+LANES __m256d
+vd_scale(__m256d x, __m256d n)
+{
+	return _mm256_mul_pd(x, vd_pow2(n));
 }
 
 LANES __m256d

@@ -37,6 +37,8 @@ LANES R P##rint(R x) { return _mm512_roundscale_##S(x, _MM_FROUND_TO_NEAREST_INT
 LANES R P##trunc(R x) { return _mm512_roundscale_##S(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); } \
 LANES R P##abs(R x) { return _mm512_andnot_##S(_mm512_set1_##S((T) -0.0), x); } \
 LANES R P##neg(R x) { return _mm512_xor_##S(_mm512_set1_##S((T) -0.0), x); } \
+LANES R P##lesser(R a, R b) { return _mm512_min_##S(a, b); } \
+LANES R P##scale(R x, R n) { return _mm512_scalef_##S(x, n); } \
 LANES R P##copysign(R x, R s) \
 { \
 	R			sign = _mm512_set1_##S((T) -0.0); \

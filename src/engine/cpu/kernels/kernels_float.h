@@ -21,18 +21,42 @@ N(put)(T *y, int64_t left, V(t) v)
 }
 
 #define MAP(expression) \
-	for (int64_t i = 0; i < n; i += V(WIDTH)) \
-	{ \
-		V(t)		v = N(fetch)(x + i, n - i); \
-		N(put)(y + i, n - i, N(canonical)(expression)); \
-	} \
+	for (; rows > 0; rows--, x += step, y += step) \
+		for (int64_t i = 0; i < n; i += V(WIDTH)) \
+		{ \
+			V(t)		v = N(fetch)(x + i, n - i); \
+			N(put)(y + i, n - i, N(canonical)(expression)); \
+		} \
+	break
+
+#define MAP_EACH(function) \
+	for (; rows > 0; rows--, x += step, y += step) \
+		for (int64_t i = 0; i < n;) \
+		{ \
+			V(t)		v[EACH_MAX]; \
+			int64_t		left = n - i; \
+			if (left >= EACH_MAX * V(WIDTH)) \
+			{ \
+				UNROLL \
+				for (int j = 0; j < EACH_MAX; j++) \
+					v[j] = V(load)(x + i + j * V(WIDTH)); \
+				function(v, EACH_MAX); \
+				UNROLL \
+				for (int j = 0; j < EACH_MAX; j++) \
+					V(store)(y + i + j * V(WIDTH), N(canonical)(v[j])); \
+				i += EACH_MAX * V(WIDTH); \
+				continue; \
+			} \
+			v[0] = N(fetch)(x + i, left); \
+			function(v, 1); \
+			N(put)(y + i, left, N(canonical)(v[0])); \
+			i += V(WIDTH); \
+		} \
 	break
 
 static void
-N(unary)(int fn, const double f[2], const void *from, void *to, int64_t n)
+N(map_rows)(int fn, const double f[2], const T *x, T *y, int64_t step, int64_t rows, int64_t n)
 {
-	const T    *x = from;
-	T		   *y = to;
 	const V(t)	zero = V(set1)(0);
 	const V(t)	one = V(set1)(1);
 	const V(t)	half = V(set1)((T) 0.5);
@@ -42,7 +66,7 @@ N(unary)(int fn, const double f[2], const void *from, void *to, int64_t n)
 	switch (fn)
 	{
 		case UNARY_NONE:
-			if (x != y)
+			for (; rows > 0 && x != y; rows--, x += step, y += step)
 				memmove(y, x, (size_t) n * sizeof(T));
 			break;
 		case UNARY_ABS:
@@ -117,12 +141,9 @@ N(unary)(int fn, const double f[2], const void *from, void *to, int64_t n)
 		case UNARY_MISH:
 			MAP(V(mul)(v, N(tanh)(N(softplus)(v))));
 		case UNARY_GELU:
-			MAP(V(mul)(V(mul)(half, v), V(add)(one, N(erf)(V(mul)(v, V(set1)((T) 0.70710678118654752440))))));
+			MAP_EACH(N(gelu_each));
 		case UNARY_GELU_TANH:
-			MAP(V(mul)(V(mul)(half, v),
-					   V(add)(one, N(tanh)(V(mul)(V(set1)((T) 0.79788456080286535588),
-												  V(add)(v, V(mul)(V(set1)((T) 0.044715),
-																   V(mul)(v, V(mul)(v, v)))))))));
+			MAP_EACH(N(gelu_tanh_each));
 		case UNARY_SWISH:
 			MAP(V(mul)(v, N(sigmoid)(V(mul)(f0, v))));
 		case UNARY_SHRINK:
@@ -133,6 +154,18 @@ N(unary)(int fn, const double f[2], const void *from, void *to, int64_t n)
 		case UNARY_PROBIT:
 			MAP(N(lanes)(v, N(probit)));
 	}
+}
+
+static void
+N(unary)(int fn, const double f[2], const void *x, void *y, int64_t n)
+{
+	N(map_rows)(fn, f, x, y, 0, 1, n);
+}
+
+static void
+N(unary_rows)(int fn, const double f[2], void *x, int64_t step, int64_t rows, int64_t n)
+{
+	N(map_rows)(fn, f, x, x, step, rows, n);
 }
 
 #define PUT_BITS(mask) \
@@ -251,6 +284,8 @@ N(compare)(int fn, const void *from_a, int64_t a_step, const void *from_b, int64
 }
 
 #undef MAP
+#undef MAP_EACH
+#undef EACH
 #undef MAP2
 #undef TEST2
 #undef PUT_BITS

@@ -14,6 +14,8 @@
  *	 either both but(a, b) = a and not b	masks
  *	 bits(m)			lane i of a mask as bit i
  *	 copysign(x, s)		the magnitude of x, the sign of s
+ *	 lesser(a, b)		a < b ? a : b
+ *	 scale(x, n)		x · 2^n for integral n, x and the result normal; NaN if n is
  *	 pow2(n)			2^n for integral n within the normal exponents; float: 0 for the one below them
  *	 greater(a, b)		a > b ? a : b
  *	 transpose(rows)	WIDTH vectors as a square matrix; float alone
@@ -32,6 +34,7 @@
 #define INLINE	static inline __attribute__((always_inline, unused))
 
 #define PEAK_SUMS	12				/* more than latency × units, fewer than registers */
+#define EACH_MAX	(TILE_ROWS == 14 ? 4 : 2)	/* vectors of a function at a time: with what they need, in registers */
 
 #define PASTE_(a, b)	a##b
 #define PASTE(a, b)		PASTE_(a, b)
@@ -115,6 +118,7 @@ probit(double p)
 		.product = product##SUFFIX, \
 		.peak = peak##SUFFIX, \
 		.unary = unary##SUFFIX, \
+		.unary_rows = unary_rows##SUFFIX, \
 		.test = test##SUFFIX, \
 		.binary = binary##SUFFIX, \
 		.compare = compare##SUFFIX, \

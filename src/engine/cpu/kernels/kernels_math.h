@@ -87,6 +87,18 @@ static const float log_terms_f32[] = {0x1.555554p-1f, 0x1.999a84p-2f, 0x1.243676
 /* erf(x) / x − 1 in x², |x| ≤ 0.96; 7e-10 */
 static const float erf_near_f32[] = {0x1.06eba8p-3f, -0x1.812742p-2f, 0x1.ce2da2p-4f, -0x1.b8062cp-6f,
 0x1.547908p-8f, -0x1.a7973cp-11f, 0x1.544b5ap-14f};
+/* 2^r, |r| ≤ ½; 2e-9 */
+static const float exp2_terms_f32[] = {0x1.000000p+0f, 0x1.62e430p-1f, 0x1.ebfbdap-3f, 0x1.c6aed4p-5f, 0x1.3b2dbcp-7f,
+	0x1.5f456ap-10f, 0x1.41d334p-13f};
+/* log2 Φ(−a) + a² · HALF_LOG2_E, 0 ≤ a ≤ 7; 1.5e-8, more where a Φ(−a) < 2^-8: by Lawson's algorithm */
+#define HALF_LOG2_E		0x1.715476p-1f
+#define GELU_FAR		7.0f
+static const float gelu_terms_f32[] = {-0x1.000000p+0f, -0x1.26aed0p+0f, 0x1.0c6bf4p-2f, -0x1.ada2f6p-5f, 0x1.c6d4e8p-8f,
+	0x1.455f26p-16f, -0x1.37c03ep-12f, 0x1.6278dep-14f, -0x1.b2b2dcp-17f, 0x1.2a6dcep-20f, -0x1.6775d2p-25f};
+/* log2 e · √(8/π), and that times 0.044715 */
+#define GELU_TANH_FAR	9.0f
+#define GELU_TANH_1		0x1.26aec2p+1f
+#define GELU_TANH_3		0x1.a5a7d0p-4f
 /* log(1 − erf(x)), 0.95 ≤ x ≤ 4; 3e-11 of erf */
 static const float erf_far_f32[] = {0x1.83c30cp-13f, -0x1.212b1cp+0f, -0x1.44390ap-1f, -0x1.bbf696p-4f,
 0x1.9cb7c8p-6f, -0x1.131fc0p-8f, 0x1.cd6ebap-12f, -0x1.6a12a4p-16f};
@@ -238,6 +250,96 @@ N(erf)(V(t) x)
 	return V(copysign)(V(select)(V(lt)(a, V(set1)(ERF_SPLIT)), near, far), x);
 }
 
+/*
+ * The functions of products' results take several vectors at a time, step by step, so that one's
+ * instruction need not wait for the one before.
+ */
+#define EACH UNROLL for (int j = 0; j < count; j++)
+
+#if IS_F32
+/* 2^n · 2^r, |r| ≤ ½, into r. */
+INLINE void
+N(exp2_each)(V(t) *r, const V(t) *n, const int count)
+{
+	V(t)		e[EACH_MAX];
+
+	EACH e[j] = V(set1)(N(exp2_terms)[COUNT(N(exp2_terms)) - 1]);
+	UNROLL
+	for (int i = COUNT(N(exp2_terms)) - 2; i >= 0; i--)
+		EACH e[j] = V(fma)(e[j], r[j], V(set1)(N(exp2_terms)[i]));
+	EACH r[j] = V(scale)(e[j], n[j]);
+}
+
+/*
+ * x · Φ(x) = max(x, 0) − a Φ(−a), a = |x|, without the difference of nearly equal numbers that
+ * 1 + erf is where x < 0.  The exponent of Φ(−a) = 2^(P(a) − a² · HALF_LOG2_E) is kept with what
+ * rounding took from a².
+ */
+INLINE void
+N(gelu_each)(V(t) *x, const int count)
+{
+	const V(t)	c = V(set1)(-HALF_LOG2_E);
+	V(t)		a[EACH_MAX];
+	V(t)		less[EACH_MAX];
+	V(t)		square[EACH_MAX];
+	V(t)		p[EACH_MAX];
+	V(t)		n[EACH_MAX];
+
+	EACH a[j] = V(lesser)(V(set1)(GELU_FAR), V(abs)(x[j]));
+	EACH p[j] = V(set1)(N(gelu_terms)[COUNT(N(gelu_terms)) - 1]);
+	UNROLL
+	for (int i = COUNT(N(gelu_terms)) - 2; i >= 0; i--)
+		EACH p[j] = V(fma)(p[j], a[j], V(set1)(N(gelu_terms)[i]));
+	EACH square[j] = V(mul)(a[j], a[j]);
+	EACH less[j] = V(neg)(a[j]);
+	EACH p[j] = V(fma)(V(fma)(less[j], a[j], square[j]), V(neg)(c), p[j]);
+	EACH n[j] = V(rint)(V(fma)(square[j], c, p[j]));
+	EACH p[j] = V(add)(V(fma)(square[j], c, V(neg)(n[j])), p[j]);
+	N(exp2_each)(p, n, count);
+	EACH x[j] = V(fma)(less[j], p[j], V(greater)(x[j], V(set1)(0)));
+}
+
+/* x / (1 + e^−2u), u = √(2/π) (x + 0.044715 x³), the same way: max(x, 0) − a s / (1 + s), s = e^−2|u| */
+INLINE void
+N(gelu_tanh_each)(V(t) *x, const int count)
+{
+	V(t)		a[EACH_MAX];
+	V(t)		slope[EACH_MAX];
+	V(t)		n[EACH_MAX];
+
+	EACH a[j] = V(lesser)(V(set1)(GELU_TANH_FAR), V(abs)(x[j]));
+	EACH slope[j] = V(fma)(V(mul)(a[j], a[j]), V(set1)(-GELU_TANH_3), V(set1)(-GELU_TANH_1));
+	EACH n[j] = V(rint)(V(mul)(a[j], slope[j]));
+	EACH slope[j] = V(fma)(a[j], slope[j], V(neg)(n[j]));
+	N(exp2_each)(slope, n, count);
+	EACH a[j] = V(div)(V(mul)(a[j], slope[j]), V(add)(V(set1)(1), slope[j]));
+	EACH x[j] = V(sub)(V(greater)(x[j], V(set1)(0)), a[j]);
+}
+#else
+INLINE void
+N(gelu_each)(V(t) *x, const int count)
+{
+	EACH
+	{
+		V(t)		half = V(mul)(V(set1)((T) 0.5), x[j]);
+
+		x[j] = V(mul)(half, V(add)(V(set1)(1), N(erf)(V(mul)(x[j], V(set1)((T) 0.70710678118654752440)))));
+	}
+}
+
+INLINE void
+N(gelu_tanh_each)(V(t) *x, const int count)
+{
+	EACH
+	{
+		V(t)		cubic = V(mul)(V(set1)((T) 0.044715), V(mul)(x[j], V(mul)(x[j], x[j])));
+		V(t)		t = N(tanh)(V(mul)(V(set1)((T) 0.79788456080286535588), V(add)(x[j], cubic)));
+
+		x[j] = V(mul)(V(mul)(V(set1)((T) 0.5), x[j]), V(add)(V(set1)(1), t));
+	}
+}
+#endif
+
 #undef EXP_LOW
 #undef EXP_HIGH
 #undef EXPM1_LOW
@@ -253,6 +355,11 @@ N(erf)(V(t) x)
 #undef ERF_ONE
 #undef ERF_SPLIT
 #undef COUNT
+#undef HALF_LOG2_E
+#undef GELU_FAR
+#undef GELU_TANH_FAR
+#undef GELU_TANH_1
+#undef GELU_TANH_3
 
 INLINE V(t)
 N(pow)(V(t) x, V(t) y)

@@ -33,6 +33,8 @@ LANE T P##rint(T x) { return rint##SUFFIX(x); } \
 LANE T P##trunc(T x) { return trunc##SUFFIX(x); } \
 LANE T P##abs(T x) { return fabs##SUFFIX(x); } \
 LANE T P##neg(T x) { return -x; } \
+LANE T P##lesser(T a, T b) { return a < b ? a : b; } \
+LANE T P##scale(T x, T n) { return isnan(n) ? n : ldexp##SUFFIX(x, (int) n); } \
 LANE T P##copysign(T x, T s) { return copysign##SUFFIX(x, s); } \
 LANE bool P##lt(T a, T b) { return a < b; } \
 LANE bool P##le(T a, T b) { return a <= b; } \

@@ -32,27 +32,6 @@ cpu_gemm_units(const struct cpu_plan *plan, uint64_t items)
 	return (uint64_t) (blocks.down * blocks.across);
 }
 
-static void
-activate(const struct cpu_plan *plan, uint8_t *y, int64_t m0, int64_t m1, int64_t n0, int64_t n1)
-{
-	size_t		bytes = (size_t) plan->kernels->bytes;
-
-	if (plan->fn == UNARY_NONE || n0 >= n1)
-		return;
-	if (n1 - n0 == plan->n)
-	{
-		y += (size_t) (m0 * plan->n) * bytes;
-		plan->kernels->unary(plan->fn, plan->f, y, y, (m1 - m0) * plan->n);
-		return;
-	}
-	for (int64_t m = m0; m < m1; m++)
-	{
-		uint8_t    *row = y + (size_t) (m * plan->n + n0) * bytes;
-
-		plan->kernels->unary(plan->fn, plan->f, row, row, n1 - n0);
-	}
-}
-
 void
 cpu_run_gemm(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t first,
 			 uint64_t last, int thread)
@@ -81,7 +60,9 @@ cpu_run_gemm(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t fi
 		struct block b = block_at(&blocks, weight, u);
 
 		kernels->product(&product, b.m0, b.m1, b.p0, b.p1);
-		activate(plan, y, b.m0, b.m1, b.n0, b.n1);
+		if (plan->fn != UNARY_NONE)
+			kernels->unary_rows(plan->fn, plan->f, y + (b.m0 * plan->n + b.n0) * kernels->bytes, plan->n,
+								b.m1 - b.m0, b.n1 - b.n0);
 	}
 }
 

@@ -39,22 +39,15 @@ cpu_narrow_scratch(const struct cpu_plan *plan)
 	return (uint64_t) ((rows_most(plan) + plan->narrow->rows_step) * BLOCK_PANELS * plan->narrow->panel) * sizeof(float);
 }
 
-/* A block of float32, row by row: the activation, and into y if that is BF16. */
+/* A block of float32: the activation, and into y if that is BF16. */
 static void
 finish(const struct cpu_plan *plan, const struct cpu_run *run, float *sums, int64_t step, uint16_t *y,
 	   int64_t rows, int64_t columns)
 {
-	const struct cpu_float_kernels *kernels = &run->device->kernels->f32;
-
-	for (int64_t m = 0; m < rows; m++)
-	{
-		float	   *row = sums + m * step;
-
-		if (plan->fn != UNARY_NONE)
-			kernels->unary(plan->fn, plan->f, row, row, columns);
-		if (y != NULL)
-			run->device->casts->bf16_of_f32(row, y + m * plan->n, columns);
-	}
+	if (plan->fn != UNARY_NONE)
+		run->device->kernels->f32.unary_rows(plan->fn, plan->f, sums, step, rows, columns);
+	for (int64_t m = 0; m < rows && y != NULL; m++)
+		run->device->casts->bf16_of_f32(sums + m * step, y + m * plan->n, columns);
 }
 
 void
