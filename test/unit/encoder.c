@@ -4,6 +4,7 @@
  *	  the numbers must be is said by test/conformance/encoder.c, how batches run by encoder_run.c.
  */
 #include "encoder_fixture.h"
+#include "encoder_reference.h"
 
 #define LONG_WORDS	100
 
@@ -191,6 +192,48 @@ test_length(struct encoder_fixture *f)
 	encoder_close(&cutting);
 }
 
+/* Of what the model is made of, evaluated plainly; the row's tokens as they were prepared. */
+static double
+away_from_plain(const struct encoder_call_fixture *c, uint32_t row)
+{
+	const struct encoder *e = ((const struct encoder_model *) c->model->model)->encoder;
+	const struct encoder_request *prepared = encoder_prepared(&c->request);
+	const struct encoder_row *r = &prepared->rows[row];
+	double	   *hidden = reference_hidden(e, prepared->ids + r->first, prepared->types == NULL ? NULL : prepared->types + r->first, r->tokens);
+	double	   *pooled = calloc((size_t) e->hidden, sizeof(double)), out[256];
+	double		squares = 0;
+	int64_t		count;
+
+	reference_pool(e, hidden, r->tokens, pooled);
+	count = reference_head_on(e, pooled, out);
+	for (int64_t i = 0; i < count; i++)
+		squares += pow(out[i] - (double) encoder_numbers(c, 0, row)[i], 2);
+	free(hidden);
+	free(pooled);
+	return sqrt(squares);
+}
+
+/* The token that RoBERTa pads with has no place of its own where a text has it. */
+static void
+test_padding(void)
+{
+	struct encoder_fixture f;
+	struct encoder_call_fixture c;
+	double		away[2];
+	bool		fine;
+
+	encoder_open(&f, "roberta_mean", "{\"precision\":\"f32\"}");
+	encoder_request(&c, &f, 2);
+	encoder_text(&c, ENCODER_INPUT_TEXT, 0, "the query <pad><pad> planner");
+	encoder_text(&c, ENCODER_INPUT_TEXT, 1, "the query planner");
+	fine = encoder_run(&c) && c.request.row_status[0] == INFER_OK && c.request.units[0] > c.request.units[1];
+	away[0] = away_from_plain(&c, 0);
+	away[1] = away_from_plain(&c, 1);
+	tap_ok(fine && away[0] < 1e-5 && away[1] < 1e-5, "a text with the tokens that a model pads with is as the model says (%.1g, %.1g)", away[0], away[1]);
+	encoder_release(&c);
+	encoder_close(&f);
+}
+
 static void
 test_texts_refused(struct encoder_fixture *f)
 {
@@ -321,6 +364,7 @@ main(void)
 	test_length(&embedding);
 	test_texts_refused(&embedding);
 	test_neighbours(&embedding);
+	test_padding();
 	test_hidden(&embedding);
 	test_watch(&embedding);
 	encoder_close(&embedding);

@@ -212,8 +212,9 @@ emit_embeddings(struct emitter *e)
 		emit_label(e, "embeddings");
 		return emit_norm(e, &encoder->embedding_norm, encoder->norm_epsilon, encoder->norm_rms, x, -1);
 	}
-	if (encoder->position_first + encoder->tokens_max > encoder->position_table.dims[0])
-		status_set(e->status, INFER_ERROR_INTERNAL, "the table of positions is shorter than a text may be");
+	if (encoder->position_first < (encoder->position_padding >= 0 ? 1 : 0) ||
+		encoder->position_first + encoder->tokens_max > encoder->position_table.dims[0])
+		status_set(e->status, INFER_ERROR_INTERNAL, "the table of positions does not have those that a text may have");
 	emit_label(e, "position embeddings");
 	{
 		int32_t		positions = emit_lookup(e, &encoder->position_table, emit_binding(e, ENCODER_PLACES));
