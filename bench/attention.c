@@ -4,7 +4,7 @@
  *	  share of a core's multiply-add peak (measured in the same run) that its two products
  *	  reach, and the share of the layer's time; and what each primitive of the layer takes.
  *
- *	attention [--quick] [--threads N] [--hidden N] [--heads N] [--length N] [ARCH]
+ *	attention [--quick] [--threads N] [--hidden N] [--heads N] [--length N] [--bf16] [ARCH]
  *
  * Goal: 15 % of a layer at rows of 128 tokens, for 12 heads of 32.
  */
@@ -22,22 +22,56 @@
 #define TOKENS	512				/* of a batch, at least: short enough to be let through on a busy machine */
 #define TOKENS_MAX	2048
 
+/* those of bf16 behind the others: what products read */
 enum
 {
-	T_X, T_QKV, T_BIAS_QKV, T_HEADS, T_OUT, T_BIAS, T_SCALE, T_NORMED, T_UP, T_BIAS_UP, T_DOWN, T_Y, TENSORS
+	T_X, T_QKV, T_BIAS_QKV, T_HEADS, T_OUT, T_BIAS, T_SCALE, T_NORMED, T_UP, T_BIAS_UP, T_DOWN, T_Y,
+	T_X_16, T_HEADS_16, T_NORMED_16, T_Y_16, TENSORS
 };
 
-enum
+struct layer_op
 {
-	O_QKV, O_ATTENTION, O_OUT, O_NORM, O_UP, O_DOWN, O_NORM_2, OPS
+	const char *name;
+	uint16_t	op;
+	uint16_t	fn;
+	int32_t		inputs[4];
+	int32_t		output;
+	int32_t		weight;
 };
 
-static const char *const op_names[OPS] = {"qkv", "attention", "output", "norm", "up + gelu", "down", "norm"};
+static const struct layer_op layer_f32[] = {
+	{"qkv", DEVICE_OP_GEMM, UNARY_NONE, {T_X, T_BIAS_QKV}, T_QKV, 0},
+	{"attention", DEVICE_OP_ATTENTION, 0, {T_QKV, -1}, T_HEADS, -1},
+	{"output", DEVICE_OP_GEMM, UNARY_NONE, {T_HEADS, T_BIAS}, T_OUT, 1},
+	{"norm", DEVICE_OP_NORM, NORM_LAYER, {T_OUT, T_X, T_SCALE, T_BIAS}, T_NORMED, -1},
+	{"up + gelu", DEVICE_OP_GEMM, UNARY_GELU, {T_NORMED, T_BIAS_UP}, T_UP, 2},
+	{"down", DEVICE_OP_GEMM, UNARY_NONE, {T_UP, T_BIAS}, T_DOWN, 3},
+	{"norm", DEVICE_OP_NORM, NORM_LAYER, {T_DOWN, T_NORMED, T_SCALE, T_BIAS}, T_Y, -1}
+};
+
+static const struct layer_op layer_bf16[] = {
+	{"qkv", DEVICE_OP_GEMM, UNARY_NONE, {T_X_16, T_BIAS_QKV}, T_QKV, 0},
+	{"attention", DEVICE_OP_ATTENTION, 0, {T_QKV, -1}, T_HEADS, -1},
+	{"cast", DEVICE_OP_CAST, 0, {T_HEADS}, T_HEADS_16, -1},
+	{"output", DEVICE_OP_GEMM, UNARY_NONE, {T_HEADS_16, T_BIAS}, T_OUT, 1},
+	{"norm", DEVICE_OP_NORM, NORM_LAYER, {T_OUT, T_X, T_SCALE, T_BIAS}, T_NORMED, -1},
+	{"cast", DEVICE_OP_CAST, 0, {T_NORMED}, T_NORMED_16, -1},
+	{"up + gelu", DEVICE_OP_GEMM, UNARY_GELU, {T_NORMED_16, T_BIAS_UP}, T_UP, 2},
+	{"down", DEVICE_OP_GEMM, UNARY_NONE, {T_UP, T_BIAS}, T_DOWN, 3},
+	{"norm", DEVICE_OP_NORM, NORM_LAYER, {T_DOWN, T_NORMED, T_SCALE, T_BIAS}, T_Y, -1},
+	{"cast", DEVICE_OP_CAST, 0, {T_Y}, T_Y_16, -1}
+};
+
+#define OPS_MAX		10
+#define O_ATTENTION	1
 
 static const struct cpu_kernels *kernels;
 static double peak_flops;			/* per second, of all threads */
 static double seconds = 0.1;
 static bool one_thread;
+static bool bf16;					/* what products are computed in */
+static const struct layer_op *layer_ops = layer_f32;
+static uint32_t layer_ops_count = sizeof(layer_f32) / sizeof(*layer_f32);
 static int64_t hidden = 384;
 static int64_t heads = 12;
 
@@ -82,7 +116,7 @@ static struct device_weight *
 weight(struct device *device, int64_t k, int64_t n, struct status *status)
 {
 	float	   *w = memory((size_t) (k * n) * 4);
-	struct device_weight_desc desc = {.type = DEVICE_F32, .k = k, .n = n, .stride_k = n, .stride_n = 1, .data = w};
+	struct device_weight_desc desc = {.type = DEVICE_F32, .precision = bf16 ? DEVICE_PRECISION_BF16 : DEVICE_PRECISION_FULL, .k = k, .n = n, .stride_k = n, .stride_n = 1, .data = w};
 	struct device_weight *packed;
 
 	for (int64_t i = 0; i < k * n; i++)
@@ -102,15 +136,9 @@ tensor(uint8_t lead, int64_t n)
 static struct device_program *
 layer(struct device *device, struct device_tensor *tensors, struct device_weight **weights, struct status *status)
 {
-	static const int32_t inputs[OPS][4] = {
-		{T_X, T_BIAS_QKV}, {T_QKV, -1}, {T_HEADS, T_BIAS}, {T_OUT, T_X, T_SCALE, T_BIAS}, {T_NORMED, T_BIAS_UP},
-		{T_UP, T_BIAS}, {T_DOWN, T_NORMED, T_SCALE, T_BIAS}
-	};
-	static const int32_t outputs[OPS] = {T_QKV, T_HEADS, T_OUT, T_NORMED, T_UP, T_DOWN, T_Y};
-	static const int32_t weight_of[OPS] = {0, -1, 1, -1, 2, 3, -1};
-	struct device_op ops[OPS];
+	struct device_op ops[OPS_MAX];
 	struct device_graph graph = {
-		.tensors_count = TENSORS, .tensors = tensors, .ops_count = OPS, .ops = ops, .weights_count = 4,
+		.tensors_count = TENSORS, .tensors = tensors, .ops_count = layer_ops_count, .ops = ops, .weights_count = 4,
 		.weights = weights, .bindings_count = TENSORS
 	};
 
@@ -123,20 +151,27 @@ layer(struct device *device, struct device_tensor *tensors, struct device_weight
 	tensors[T_BIAS] = tensors[T_SCALE] = tensor(DEVICE_LEAD_NONE, hidden);
 	for (int t = 0; t < TENSORS; t++)
 		tensors[t].binding = t;
-	for (int o = 0; o < OPS; o++)
+	for (int t = T_X_16; t < TENSORS; t++)
+		tensors[t].type = DEVICE_BF16;
+	if (bf16)
+		tensors[T_UP].type = DEVICE_BF16;
+	for (uint32_t o = 0; o < layer_ops_count; o++)
 	{
-		bool		norm = o == O_NORM || o == O_NORM_2;
+		const struct layer_op *from = &layer_ops[o];
 
 		ops[o] = (struct device_op) {
-			.op = norm ? DEVICE_OP_NORM : o == O_ATTENTION ? DEVICE_OP_ATTENTION : DEVICE_OP_GEMM,
-			.fn = norm ? NORM_LAYER : o == O_UP ? UNARY_GELU : 0,
-			.inputs = inputs[o], .inputs_count = norm ? 4 : 2, .output = outputs[o], .weight = weight_of[o], .node = -1
+			.op = from->op, .fn = from->fn, .inputs = from->inputs, .output = from->output, .weight = from->weight,
+			.inputs_count = from->op == DEVICE_OP_NORM ? 4 : from->op == DEVICE_OP_CAST ? 1 : 2, .node = -1
 		};
+		if (from->op == DEVICE_OP_NORM)
+			ops[o].f[0] = 1e-12;
+		if (from->op == DEVICE_OP_ATTENTION)
+		{
+			ops[o].i[0] = heads;
+			ops[o].i[1] = hidden / heads;
+			ops[o].f[0] = 1 / sqrt((double) hidden / (double) heads);
+		}
 	}
-	ops[O_ATTENTION].i[0] = heads;
-	ops[O_ATTENTION].i[1] = hidden / heads;
-	ops[O_ATTENTION].f[0] = 1 / sqrt((double) hidden / (double) heads);
-	ops[O_NORM].f[0] = ops[O_NORM_2].f[0] = 1e-12;
 	weights[0] = weight(device, hidden, 3 * hidden, status);
 	weights[1] = weight(device, hidden, hidden, status);
 	weights[2] = weight(device, hidden, 4 * hidden, status);
@@ -163,11 +198,11 @@ measure(struct device *device, struct device_queue *queue, struct device_program
 	for (uint32_t row = 0; row <= rows; row++)
 		row_off[row] = row * length;
 	batch.pairs = (uint64_t) rows * length * length;
-	for (int o = 0; o < OPS; o++)
+	for (uint32_t o = 0; o < layer_ops_count; o++)
 		nsec[o] = 1e9;
-	while (now() - start < OPS * seconds || runs < 3)
+	while (now() - start < layer_ops_count * seconds || runs < 3)
 	{
-		for (uint32_t o = 0; o < OPS; o++)
+		for (uint32_t o = 0; o < layer_ops_count; o++)
 		{
 			double		begin = now();
 			double		taken;
@@ -218,6 +253,12 @@ main(int argc, char **argv)
 			heads = atoi(argv[++i]);
 		else if (strcmp(argv[i], "--length") == 0 && i + 1 < argc)
 			only = (uint32_t) atoi(argv[++i]);
+		else if (strcmp(argv[i], "--bf16") == 0)
+		{
+			bf16 = true;
+			layer_ops = layer_bf16;
+			layer_ops_count = sizeof(layer_bf16) / sizeof(*layer_bf16);
+		}
 		else
 			options.arch = argv[i];
 	one_thread = options.threads == 1;
@@ -238,19 +279,22 @@ main(int argc, char **argv)
 		kernels = &cpu_kernels_avx512;
 #endif
 	peak_flops = measure_peak() * info.threads;
-	printf("%s, %s, %u threads: peak of all %.1f GFLOP/s f32; hidden %lld, %lld heads\n", info.description, info.arch,
-		   info.threads, peak_flops / 1e9, (long long) hidden, (long long) heads);
+	printf("%s, %s, %u threads: peak of all %.1f GFLOP/s f32; hidden %lld, %lld heads, %s\n", info.description, info.arch,
+		   info.threads, peak_flops / 1e9, (long long) hidden, (long long) heads, bf16 ? "bf16" : "f32");
 	for (int t = 0; t < TENSORS; t++)
 	{
 		size_t		count = (size_t) (tensors[t].dims[0] * (tensors[t].lead == DEVICE_LEAD_NONE ? 1 : TOKENS_MAX));
 
 		bindings[t] = memory(count * sizeof(float));
 		for (size_t i = 0; i < count; i++)
-			((float *) bindings[t])[i] = (float) (i * 7919 % 31) / 16 - 1;
+			if (tensors[t].type == DEVICE_F32)
+				((float *) bindings[t])[i] = (float) (i * 7919 % 31) / 16 - 1;
+			else
+				((uint16_t *) bindings[t])[i] = i % 3 == 0 ? 0x3F80 : 0xBF40;	/* 1, −0.75 */
 	}
 	for (size_t l = 0; l < sizeof(lengths) / sizeof(*lengths); l++)
 	{
-		double		nsec[OPS];
+		double		nsec[OPS_MAX];
 		double		all = 0;
 		double		products = 2.0 * 12 * (double) (hidden * hidden);
 		double		pairs = 4.0 * (double) hidden * lengths[l];
@@ -258,15 +302,15 @@ main(int argc, char **argv)
 		if (only != 0 && lengths[l] != only)
 			continue;
 		measure(device, queue, program, lengths[l], bindings, nsec);
-		for (int o = 0; o < OPS; o++)
+		for (uint32_t o = 0; o < layer_ops_count; o++)
 			all += nsec[o];
 		printf("rows of %4u tokens: attention %8.1f ns a token, %5.1f %% of peak, %5.1f %% of the layer; "
 			   "layer %9.1f ns, %5.1f %% of peak\n",
 			   lengths[l], nsec[O_ATTENTION], share_of_peak(pairs, nsec[O_ATTENTION]),
 			   100 * nsec[O_ATTENTION] / all, all, share_of_peak(products + pairs, all));
 		if (lengths[l] == 128)
-			for (int o = 0; o < OPS; o++)
-				printf("    %-10s %8.1f ns a token, %5.1f %% of the layer\n", op_names[o], nsec[o], 100 * nsec[o] / all);
+			for (uint32_t o = 0; o < layer_ops_count; o++)
+				printf("    %-10s %8.1f ns a token, %5.1f %% of the layer\n", layer_ops[o].name, nsec[o], 100 * nsec[o] / all);
 	}
 	device->ops->queue_free(queue);
 	device->ops->program_free(device, program);
