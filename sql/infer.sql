@@ -282,8 +282,10 @@ COMMENT ON FUNCTION infer.distance(real[], real[], text) IS 'how far two vectors
 /* ---- the engine ---- */
 
 CREATE FUNCTION infer.read_stats(OUT model text, OUT version int, OUT class text, OUT calls bigint, OUT rows bigint,
-								 OUT batches bigint, OUT mean_batch_rows double precision,
+								 OUT tokens bigint, OUT batches bigint, OUT mean_batch_rows double precision,
+								 OUT batch_fill double precision,
 								 OUT errors bigint, OUT cancelled bigint, OUT inline_calls bigint,
+								 OUT prepare_time double precision,
 								 OUT queue_time double precision, OUT queue_p50 double precision,
 								 OUT queue_p95 double precision, OUT queue_p99 double precision,
 								 OUT compute_time double precision, OUT compute_p50 double precision,
@@ -322,12 +324,15 @@ COMMENT ON COLUMN infer.stats.version IS 'the model''s';
 COMMENT ON COLUMN infer.stats.class IS 'interactive, statement or job: see infer.request_class';
 COMMENT ON COLUMN infer.stats.calls IS 'requests that have ended, however: of one row, or of many that a batch scan sends together';
 COMMENT ON COLUMN infer.stats.rows IS 'that were computed';
+COMMENT ON COLUMN infer.stats.tokens IS 'of those rows, that were computed; 0 where the model reads no text';
 COMMENT ON COLUMN infer.stats.batches IS 'that rows of this class were in';
 COMMENT ON COLUMN infer.stats.mean_batch_rows IS 'rows of such a batch, with those of other classes';
+COMMENT ON COLUMN infer.stats.batch_fill IS 'how full such batches were: tokens of infer.batch_tokens, or rows of infer.batch_rows, 0 to 1';
 COMMENT ON COLUMN infer.stats.errors IS 'rows that failed';
 COMMENT ON COLUMN infer.stats.cancelled IS 'rows that nobody waited for any longer';
 COMMENT ON COLUMN infer.stats.inline_calls IS 'calls that the thread that read them computed itself';
-COMMENT ON COLUMN infer.stats.queue_time IS 'ms, summed over rows: from their arrival until their batch began';
+COMMENT ON COLUMN infer.stats.prepare_time IS 'ms that texts took to become tokens, before they waited';
+COMMENT ON COLUMN infer.stats.queue_time IS 'ms, summed over rows: from their arrival until their batch began, without prepare_time';
 COMMENT ON COLUMN infer.stats.queue_p50 IS 'ms: half of the calls waited no longer';
 COMMENT ON COLUMN infer.stats.queue_p95 IS 'ms: 95 % of the calls waited no longer';
 COMMENT ON COLUMN infer.stats.queue_p99 IS 'ms: 99 % of the calls waited no longer';

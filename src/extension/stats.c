@@ -142,7 +142,7 @@ put_name(Datum *values, bool *nulls, const InferModel *model)
 	values[1] = Int32GetDatum(model->version);
 }
 
-enum { STATS_COLUMNS = 23 };
+enum { STATS_COLUMNS = 26 };
 
 static void
 put_percentiles(Datum *values, bool *nulls, const uint64_t *nsec, bool none)
@@ -166,22 +166,26 @@ put_class(ReturnSetInfo *result, const EngineStats *stats, const struct infer_st
 	values[2] = CStringGetTextDatum(class_name(counters->class_));
 	values[3] = Int64GetDatum(counters->calls);
 	values[4] = Int64GetDatum(counters->rows);
-	values[5] = Int64GetDatum(counters->batches);
-	nulls[6] = counters->batches == 0;
-	values[6] = rounded(nulls[6] ? 0 : (double) counters->batch_rows / counters->batches, 1e2);
-	values[7] = Int64GetDatum(counters->errors);
-	values[8] = Int64GetDatum(counters->cancelled);
-	values[9] = Int64GetDatum(counters->inline_calls);
-	values[10] = milliseconds(counters->queue_usec);
-	put_percentiles(&values[11], &nulls[11], counters->queue_nsec, counters->timed == 0);
-	values[14] = milliseconds(counters->compute_usec);
-	put_percentiles(&values[15], &nulls[15], counters->compute_nsec, counters->timed == 0);
-	values[18] = share(stats, counters->compute_usec);
-	values[19] = time_datum(stats->head.since);
-	values[20] = Int64GetDatum(all->interrupted);
-	values[21] = Int64GetDatum(all->segments_long);
-	nulls[22] = all->predictions == 0;
-	values[22] = Float8GetDatum(all->predicted_error / 1000.0);
+	values[5] = Int64GetDatum(counters->tokens);
+	values[6] = Int64GetDatum(counters->batches);
+	nulls[7] = counters->batches == 0;
+	values[7] = rounded(nulls[7] ? 0 : (double) counters->batch_rows / counters->batches, 1e2);
+	nulls[8] = counters->room == 0;
+	values[8] = rounded(nulls[8] ? 0 : (double) counters->filled / counters->room, 1e4);
+	values[9] = Int64GetDatum(counters->errors);
+	values[10] = Int64GetDatum(counters->cancelled);
+	values[11] = Int64GetDatum(counters->inline_calls);
+	values[12] = milliseconds(counters->prepare_usec);
+	values[13] = milliseconds(counters->queue_usec);
+	put_percentiles(&values[14], &nulls[14], counters->queue_nsec, counters->timed == 0);
+	values[17] = milliseconds(counters->compute_usec);
+	put_percentiles(&values[18], &nulls[18], counters->compute_nsec, counters->timed == 0);
+	values[21] = share(stats, counters->compute_usec);
+	values[22] = time_datum(stats->head.since);
+	values[23] = Int64GetDatum(all->interrupted);
+	values[24] = Int64GetDatum(all->segments_long);
+	nulls[25] = all->predictions == 0;
+	values[25] = Float8GetDatum(all->predicted_error / 1000.0);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 

@@ -146,7 +146,7 @@ RESET jit_above_cost;
 RESET jit;
 
 -- what the engine counted
-SELECT model, version, class, rows > 0, batches > 0, mean_batch_rows >= 1, errors, compute_time >= 0, queue_time >= 0, since <= now(), interrupted, long_segments >= 0, coalesce(predicted_error, 0) >= 0 FROM infer.stats WHERE model = 'regression' ORDER BY class;
+SELECT model, version, class, rows > 0, batches > 0, mean_batch_rows >= 1, batch_fill > 0 AND batch_fill <= 1 AS batch_fill, tokens, prepare_time, errors, compute_time >= 0, queue_time >= 0, since <= now(), interrupted, long_segments >= 0, coalesce(predicted_error, 0) >= 0 FROM infer.stats WHERE model = 'regression' ORDER BY class;
 SELECT queue_p50 > 0 AND queue_p50 <= queue_p95 AND queue_p95 <= queue_p99, compute_p50 > 0 AND compute_p50 <= compute_p95 AND compute_p95 <= compute_p99, busy_share BETWEEN 0 AND 1 FROM infer.stats WHERE model = 'regression';
 SET infer.request_class = 'job';
 SELECT infer.predict('regression', 1, 2, 3);

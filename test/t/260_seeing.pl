@@ -82,7 +82,7 @@ my ($line) = log_of() =~ /(infer engine: request id=.*)/;
 my ($database, $role, $model) = split /\|/, $server->safe_psql(
 	"SELECT d.oid, r.oid, s.oid FROM pg_database d, pg_roles r, pg_foreign_server s
 	WHERE d.datname = current_database() AND r.rolname = current_user AND s.srvname = 'm'");
-like($line, qr/^infer engine: request id=\d+\.\d+\.\d+ database=$database role=$role model=$model version=1 key=[0-9a-f]{16} class=interactive rows=1 rows_failed=0 input_bytes=\d+ output_bytes=\d+ batches=1 batch_rows=1 queue_ms=[\d.]+ compute_ms=[\d.]+ total_ms=[\d.]+ status="ok"$/,
+like($line, qr/^infer engine: request id=\d+\.\d+\.\d+ database=$database role=$role model=$model version=1 key=[0-9a-f]{16} class=interactive rows=1 rows_failed=0 tokens=0 input_bytes=\d+ output_bytes=\d+ batches=1 batch_rows=1 prepare_ms=0.000 queue_ms=[\d.]+ compute_ms=[\d.]+ total_ms=[\d.]+ status="ok"$/,
 	'with ids, version, sizes, times and status');
 $server->psql("SELECT infer.predict('m', 'NaN'::float8)");
 ok(InferServer::wait_until(sub { log_of() =~ /request id=.* rows_failed=1 / }), 'a row that fails is told');

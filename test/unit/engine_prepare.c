@@ -192,6 +192,55 @@ test_budget(struct raw_client *c)
 		   "long ones by their tokens");
 }
 
+/* The first class with calls of the toy. */
+static struct infer_stats_class
+class_of(struct raw_client *c)
+{
+	struct infer_stats_ask ask = {0};
+	struct infer_frame frame = raw_frame(c, INFER_FRAME_STATS, sizeof(ask));
+	struct infer_stats_head head;
+	struct infer_stats_class class_ = {0};
+
+	raw_send(c, &frame, &ask, NULL, 0);
+	raw_receive(c, RAW_TIMEOUT);
+	memcpy(&head, c->payload, sizeof(head));
+	if (head.classes_count > 0)
+		memcpy(&class_, c->payload + sizeof(head) + head.devices_count * sizeof(struct infer_stats_device) +
+			   head.models_count * sizeof(struct infer_stats_model), sizeof(class_));
+	return class_;
+}
+
+/* Counters by class, the request log, what is being prepared: of an engine that has just been started. */
+static void
+test_seeing(struct raw_client *c)
+{
+	const float texts[3] = {600, 300, 500};
+	struct raw_client large;
+	struct infer_stats_class one;
+	struct infer_frame frame;
+	struct infer_activity activity = {0};
+
+	submit(c, texts, 3, INFER_CLASS_INTERACTIVE);
+	wait_for(c);
+	one = class_of(c);
+	tap_ok(one.calls == 1 && one.rows == 3 && one.tokens == 1400 && one.batches == 2 && one.filled == 1400 && one.room == 2000 &&
+		   one.inline_calls == 0, "tokens are counted, and how many there was room for (%llu of %llu)",
+		   (unsigned long long) one.filled, (unsigned long long) one.room);
+	tap_ok(engine_logged(&engine, "rows=3 rows_failed=0 tokens=1400 ") && engine_logged(&engine, " prepare_ms=0.0"),
+		   "the request log tells them, too");
+	client(&large);
+	submit(&large, some(LARGE_ROWS, READING), LARGE_ROWS, INFER_CLASS_JOB);
+	comes_to(&large, INFER_RUN_RUNNING);
+	frame = raw_frame(c, INFER_FRAME_ACTIVITY, 0);
+	raw_send(c, &frame, NULL, NULL, 0);
+	raw_receive(c, RAW_TIMEOUT);
+	memcpy(&activity, c->payload + sizeof(struct infer_activity_head), sizeof(activity));
+	tap_ok(activity.state == INFER_ACTIVITY_PREPARING && activity.rows == LARGE_ROWS && activity.rows_done == 0,
+		   "who is being prepared is shown so");
+	raw_close(&large);
+	tap_ok(all_released(), "until it has gone");
+}
+
 /* Strings that the reply has no room for, written as the request was prepared. */
 static void
 test_space(void)
@@ -377,7 +426,7 @@ test_ahead(struct raw_client *c)
 static void
 start(struct raw_client *c)
 {
-	static const char *const settings[] = {"batch_tokens=1000", NULL};
+	static const char *const settings[] = {"batch_tokens=1000", "log_requests=1", NULL};
 
 	engine_start(&engine, settings);
 	client(c);
@@ -470,6 +519,7 @@ main(int argc, char **argv)
 	}
 	engine_folder(&engine);
 	start(&c);
+	test_seeing(&c);
 	test_results(&c);
 	test_budget(&c);
 	test_space();

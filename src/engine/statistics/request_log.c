@@ -65,6 +65,8 @@ request_log_note(struct request_log *log, const struct request *request, uint32_
 		.error = error,
 		.input_bytes = request->reply_offset > INFER_REGION_HEAD ? request->reply_offset - INFER_REGION_HEAD : 0,
 		.output_bytes = request->work.reply_used,
+		.tokens = request->tokens,
+		.prepare_nsec = request->prepare_nsec,
 		.queue_nsec = request->queue_nsec,
 		.compute_nsec = request->compute_nsec,
 		.total_nsec = request->batch.arrived != 0 ? now - request->batch.arrived : 0
@@ -80,11 +82,11 @@ write_note(const struct request_note *n)
 
 	for (size_t i = 0; i < sizeof(n->key); i++)
 		snprintf(key + 2 * i, 3, "%02x", n->key[i]);
-	log_write(LOG_INFO, "request id=%u.%u.%" PRIu64 " database=%u role=%u model=%u version=%u key=%s class=%s rows=%u rows_failed=%u "
-			  "input_bytes=%" PRIu64 " output_bytes=%" PRIu64 " batches=%u batch_rows=%u queue_ms=%.3f compute_ms=%.3f total_ms=%.3f status=\"%s\"",
+	log_write(LOG_INFO, "request id=%u.%u.%" PRIu64 " database=%u role=%u model=%u version=%u key=%s class=%s rows=%u rows_failed=%u tokens=%" PRIu64 " "
+			  "input_bytes=%" PRIu64 " output_bytes=%" PRIu64 " batches=%u batch_rows=%u prepare_ms=%.3f queue_ms=%.3f compute_ms=%.3f total_ms=%.3f status=\"%s\"",
 			  n->pid, n->slot, n->seq, n->database, n->role, n->model, n->version, key, class_names[n->class_],
-			  n->rows, n->rows_failed, n->input_bytes, n->output_bytes, n->batches, n->batch_rows,
-			  (double) n->queue_nsec / 1e6, (double) n->compute_nsec / 1e6, (double) n->total_nsec / 1e6,
+			  n->rows, n->rows_failed, n->tokens, n->input_bytes, n->output_bytes, n->batches, n->batch_rows,
+			  (double) n->prepare_nsec / 1e6, (double) n->queue_nsec / 1e6, (double) n->compute_nsec / 1e6, (double) n->total_nsec / 1e6,
 			  infer_error_name(n->error));
 }
 

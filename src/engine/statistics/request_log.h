@@ -37,6 +37,8 @@ struct request_note
 	uint32_t	batches;
 	uint32_t	batch_rows;
 	uint32_t	error;
+	uint64_t	tokens;
+	uint64_t	prepare_nsec;
 	uint64_t	input_bytes;
 	uint64_t	output_bytes;
 	uint64_t	queue_nsec;
