@@ -365,7 +365,7 @@ test_log(struct raw_client *c, const uint8_t *key)
 	call(c, key, x, 2, INFER_CLASS_STATEMENT);
 	snprintf(id, sizeof(id), "id=%d.0.%llu ", (int) getpid(), (unsigned long long) c->regions[0].map->submit_seq);
 	tap_ok(engine_logged(&engine, id) && engine_logged(&engine, "role=11 model=77 version=3 key=") &&
-		   engine_logged(&engine, " class=statement rows=2 rows_failed=1 input_bytes=") &&
+		   engine_logged(&engine, " class=statement rows=2 rows_failed=1 tokens=0 input_bytes=") &&
 		   engine_logged(&engine, " status=\"ok\""), "with log_requests each call is, with its ids, sizes and status");
 	tap_ok(logged("the toy does not like") == 0, "without an error's text, which may quote a value");
 
