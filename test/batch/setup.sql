@@ -14,6 +14,12 @@ ALTER TABLE r DROP COLUMN gone;
 CREATE TABLE bad (id int PRIMARY KEY, v double precision, w text);
 INSERT INTO bad SELECT i, CASE WHEN i = 150 THEN 1e300 WHEN i % 40 = 0 THEN NULL ELSE i / 8.0 END,
 	CASE WHEN i = 77 THEN 'no number' ELSE (i % 30)::text END FROM generate_series(1, 200) i;
+-- texts: equal ones, NULL, empty, and one that is too long unless it is cut
+CREATE TABLE texts (id int PRIMARY KEY, body text, kind text, e real[], note varchar(40));
+INSERT INTO texts SELECT i, CASE WHEN i % 31 = 0 THEN NULL WHEN i % 37 = 0 THEN '' ELSE repeat('the query planner ', 1 + i % 5) || i % 60 END,
+	CASE i % 3 WHEN 0 THEN 'query' WHEN 1 THEN 'document' END, NULL, 'a note ' || i FROM generate_series(1, 200) i;
+CREATE TABLE long_texts (id int PRIMARY KEY, body text);
+INSERT INTO long_texts SELECT i, CASE WHEN i = 40 THEN repeat('the planner ', 100) ELSE 'a schema ' || i END FROM generate_series(1, 60) i;
 CREATE TABLE names (id int PRIMARY KEY, model text, x real);
 INSERT INTO names SELECT i, CASE i % 3 WHEN 0 THEN 'echo_float' WHEN 1 THEN 'root' ELSE 'echo_double' END, i / 4.0
 	FROM generate_series(1, 150) i;
@@ -67,6 +73,11 @@ CREATE DOMAIN positive AS double precision CHECK (VALUE >= 0);
 CREATE VIEW barrier WITH (security_barrier) AS SELECT * FROM t WHERE g < 3;
 CREATE VIEW scored AS SELECT id, infer.predict('echo_float', x) AS p, g FROM t;
 CREATE MATERIALIZED VIEW kept AS SELECT id, infer.predict('echo_float', x) AS p FROM t WITH NO DATA;
+CREATE FUNCTION nearest(words text) RETURNS SETOF int LANGUAGE plpgsql STABLE AS $$
+BEGIN
+	RETURN QUERY SELECT id FROM texts ORDER BY infer.cosine_similarity(infer.embed('bert_e5', body), infer.embed('bert_e5', words)) DESC NULLS LAST, id LIMIT 5;
+END
+$$;
 CREATE TABLE secret (id int PRIMARY KEY, owner text, x real);
 INSERT INTO secret SELECT i, CASE WHEN i % 2 = 0 THEN 'batch_reader' ELSE 'postgres' END, i FROM generate_series(1, 100) i;
 CREATE ROLE batch_reader;

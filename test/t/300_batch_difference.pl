@@ -72,7 +72,8 @@ my %unordered = (parallel => 1);
 my %any_rows = map { $_ => 1 } 'limit', 'limit offset', 'where limit', 'limit of volatile', 'cursor scroll where', 'cursor backward by default';
 
 $ENV{PG_ABS_SRCDIR} = "$InferServer::top/test";
-$server->safe_psql("\\i $InferServer::top/test/fixtures/values.psql\n\\i $batch/setup.sql\n", options => [ '-o', '/dev/null' ]);
+my $texts = join '', map { "\\set model $_\n\\i $InferServer::top/test/fixtures/text.psql\n" } qw(bert_e5 bert_classify bert_cross bert_entities);
+$server->safe_psql("\\i $InferServer::top/test/fixtures/values.psql\n$texts\\i $batch/setup.sql\n", options => [ '-o', '/dev/null' ]);
 
 for my $planner (@planners)
 {
