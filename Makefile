@@ -90,6 +90,8 @@ AVX512_CFLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector
 %_avx512.o: ISA_CFLAGS = $(AVX512_CFLAGS)
 %vnni_avx512.o: ISA_CFLAGS = $(AVX512_CFLAGS) -mavx512vnni
 %bf16_avx512.o: ISA_CFLAGS = $(AVX512_CFLAGS) -mavx512bf16
+# what follows the tiles are plain loops: -O3 makes vectors of them
+%_amx.o: ISA_CFLAGS = $(AVX512_CFLAGS) -mamx-tile -mamx-bf16 -mamx-int8 -O3
 
 $(ENGINE_BUILD)/%.o: src/%.c infer.control
 	@mkdir -p $(@D)

@@ -22,6 +22,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "../../protocol/protocol.h"
 
@@ -30,7 +32,7 @@
 #endif
 
 #define CLEARLY			1.3
-#define MEASURE_TRIES	6
+#define MEASURE_TRIES	12
 
 enum feature
 {
@@ -39,11 +41,13 @@ enum feature
 	FEATURE_AVX_VNNI = 1 << 2,
 	FEATURE_AVX512_VNNI = 1 << 3,
 	FEATURE_AVX512_BF16 = 1 << 4,
-	FEATURES_COUNT = 5
+	FEATURE_AMX = 1 << 5,
+	FEATURES_COUNT = 6
 };
 
 static const char *const feature_names[FEATURES_COUNT] = {
-	"AVX2, FMA and F16C", "AVX-512 F, BW, DQ and VL", "AVX-VNNI", "AVX512_VNNI", "AVX512_BF16"
+	"AVX2, FMA and F16C", "AVX-512 F, BW, DQ and VL", "AVX-VNNI", "AVX512_VNNI", "AVX512_BF16",
+	"AMX (tiles, bf16 and int8)"
 };
 
 struct isa
@@ -77,12 +81,41 @@ static const struct isa isas[] = {
 		"avx512-bf16", FEATURE_AVX2 | FEATURE_AVX512 | FEATURE_AVX512_VNNI | FEATURE_AVX512_BF16,
 		&cpu_kernels_avx512, &cpu_bf16_avx512, &cpu_int8_vnni_avx512, &cpu_casts_bf16_avx512
 	},
+	{
+		"amx", FEATURE_AVX2 | FEATURE_AVX512 | FEATURE_AVX512_BF16 | FEATURE_AMX,
+		&cpu_kernels_avx512, &cpu_bf16_amx, &cpu_int8_amx, &cpu_casts_bf16_avx512
+	},
 #endif
+	/* for tests: AMX in software, beside the best float32 */
+	{"tiles", 0, NULL, &cpu_bf16_tiles, &cpu_int8_tiles, NULL}
 };
 
 #define ISAS_COUNT	(sizeof(isas) / sizeof(*isas))
 
 /* ---- features ---- */
+
+#ifdef __x86_64__
+#define CPUID_AMX	(1u << 22 | 1u << 24 | 1u << 25)	/* leaf 7, edx: bf16, tiles, int8 */
+#define XCR0_TILES	(1u << 17 | 1u << 18)	/* their configuration and data */
+#define REQUEST_PERMISSION	0x1023		/* arch_prctl: ARCH_REQ_XCOMP_PERM, asm/prctl.h since Linux 5.16 */
+#define TILE_DATA			18
+
+/* Whether the processor has tiles, and the kernel lets this process have them: it and its threads, once asked. */
+static bool
+amx_permitted(void)
+{
+	unsigned	a,
+				b,
+				c,
+				d;
+
+	if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & CPUID_AMX) != CPUID_AMX ||
+		!__get_cpuid(1, &a, &b, &c, &d) || (c & bit_OSXSAVE) == 0)
+		return false;
+	__asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+	return (a & XCR0_TILES) == XCR0_TILES && syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+#endif
 
 static uint32_t
 features_detect(void)
@@ -106,6 +139,8 @@ features_detect(void)
 		features |= FEATURE_AVX512_VNNI;
 	if (__get_cpuid_count(7, 1, &a, &b, &c, &d))
 		features |= ((a & 1u << 4) != 0 ? FEATURE_AVX_VNNI : 0) | ((a & 1u << 5) != 0 ? FEATURE_AVX512_BF16 : 0);
+	if (amx_permitted())
+		features |= FEATURE_AMX;
 #endif
 	return features;
 }
@@ -180,6 +215,8 @@ take(struct cpu_device *device, const struct isa *isa)
 {
 	device->kernels = isa->kernels;
 	device->casts = isa->casts;
+	if (device->nsec_flop == 0)	/* first: a processor may need a while until wide vectors are at full speed */
+		device->nsec_flop = measure(device->kernels, NULL, false);
 	take_faster(device, DEVICE_PRECISION_BF16, isa->bf16);
 	take_faster(device, DEVICE_PRECISION_INT8, isa->int8);
 }
@@ -190,7 +227,7 @@ take_best(struct cpu_device *device, uint32_t features)
 	const struct cpu_kernels *widest = NULL;
 
 	for (size_t i = 0; i < ISAS_COUNT; i++)
-		if ((isas[i].needs & ~features) == 0)
+		if ((isas[i].needs & ~features) == 0 && isas[i].kernels != NULL)
 			widest = isas[i].kernels;
 	for (size_t i = 0; i < ISAS_COUNT; i++)
 		if ((isas[i].needs & ~features) == 0 && isas[i].kernels == widest)
@@ -224,7 +261,17 @@ take_named(struct cpu_device *device, const char *name, uint32_t features, struc
 			status_hint(status, "Leave it out for the best that the processor has.");
 			return false;
 		}
-	take(device, isa);
+	if (isa->kernels != NULL)
+	{
+		take(device, isa);
+		return true;
+	}
+	take_best(device, features);
+	for (int p = DEVICE_PRECISION_BF16; p < DEVICE_PRECISIONS; p++)
+	{
+		device->narrow[p] = p == DEVICE_PRECISION_BF16 ? isa->bf16 : isa->int8;
+		device->nsec_narrow[p] = measure(NULL, device->narrow[p], p == DEVICE_PRECISION_INT8);
+	}
 	return true;
 }
 
@@ -232,6 +279,7 @@ bool
 cpu_isa_choose(struct cpu_device *device, const char *arch, struct status *status)
 {
 	uint32_t	features = features_detect();
+	double		again;
 
 	if (arch == NULL || arch[0] == '\0')
 		arch = getenv("INFER_CPU");
@@ -239,7 +287,8 @@ cpu_isa_choose(struct cpu_device *device, const char *arch, struct status *statu
 		take_best(device, features);
 	else if (!take_named(device, arch, features, status))
 		return false;
-	device->nsec_flop = measure(device->kernels, NULL, false);
+	again = measure(device->kernels, NULL, false);
+	device->nsec_flop = again < device->nsec_flop ? again : device->nsec_flop;
 	device->precision_default = device->nsec_flop >= CLEARLY * device->nsec_narrow[DEVICE_PRECISION_BF16] ?
 		DEVICE_PRECISION_BF16 : DEVICE_PRECISION_FULL;
 	return true;

@@ -298,8 +298,9 @@ serve(const struct options *options)
 		!server_open(&server, &engine, options->socket, options->control_fd, &status))
 		fatal("could not start", &status);
 	infer_store_release32(&engine.page->state, INFER_ENGINE_READY);
-	log_write(LOG_INFO, "version %s serves on %s (%s), %u compute threads", INFER_VERSION,
-			  engine.info.name, engine.info.numerics_id, engine.info.threads);
+	log_write(LOG_INFO, "version %s serves on %s (%s), %u compute threads; products: %s, %s by default", INFER_VERSION,
+			  engine.info.name, engine.info.numerics_id, engine.info.threads, engine.info.products,
+			  device_precision_name(engine.info.precision_default));
 	server_run(&server);
 }
 

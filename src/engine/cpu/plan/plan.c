@@ -88,7 +88,7 @@ knows_type(uint16_t op, uint8_t type)
 	if (type == DEVICE_F16)
 		return op == DEVICE_OP_CAST || moves_bytes(op);
 	if (type == DEVICE_Q8)
-		return op == DEVICE_OP_GEMM || op == DEVICE_OP_QUANTISE || op == DEVICE_OP_CONCAT || op == DEVICE_OP_GATHER;
+		return op == DEVICE_OP_GEMM || op == DEVICE_OP_QUANTISE;
 	return true;
 }
 

@@ -91,6 +91,8 @@ cpu_q8_scale(float most, float *factor, float *scale)
 extern const struct cpu_narrow_kernels cpu_bf16_scalar;
 extern const struct cpu_narrow_kernels cpu_int8_scalar;
 extern const struct cpu_narrow_casts cpu_casts_scalar;
+extern const struct cpu_narrow_kernels cpu_bf16_tiles;	/* in software */
+extern const struct cpu_narrow_kernels cpu_int8_tiles;
 #ifdef __x86_64__
 extern const struct cpu_narrow_kernels cpu_bf16_plain_avx2;
 extern const struct cpu_narrow_kernels cpu_int8_plain_avx2;
@@ -102,6 +104,8 @@ extern const struct cpu_narrow_kernels cpu_int8_vnni_avx512;
 extern const struct cpu_narrow_kernels cpu_bf16_avx512;
 extern const struct cpu_narrow_casts cpu_casts_avx512;
 extern const struct cpu_narrow_casts cpu_casts_bf16_avx512;
+extern const struct cpu_narrow_kernels cpu_bf16_amx;
+extern const struct cpu_narrow_kernels cpu_int8_amx;
 extern void cpu_bf16_of_f32_avx512(const float *x, uint16_t *y, int64_t n);	/* AVX512_BF16 */
 #endif
 

@@ -5,56 +5,14 @@
  */
 #include "narrow.h"
 
-#include <string.h>
 
 #include "../../../device.h"
-#include "../../../half.h"
+#include "exact.h"
 
 #define PANEL			16
 #define ROWS			4
-#define LEAST_NORMAL	0x1p-126f
-
-static float
-canonical(float x)
-{
-	return x != x ? half_f32_of_bits(0x7FC00000) : x;
-}
 
 /* ---- bf16 ---- */
-
-static float
-flush(float x)
-{
-	return fabsf(x) < LEAST_NORMAL ? copysignf(0, x) : x;
-}
-
-/*
- * a · b + c with one rounding, where denormals are zeros.  Whether a result is denormal is
- * seen after rounding, to 24 bits as if exponents had no end: less than half of its last
- * place below the least normal number.
- */
-static float
-fused(float a, float b, float c)
-{
-	float		sum;
-
-	a = flush(a);
-	b = flush(b);
-	c = flush(c);
-	sum = fmaf(a, b, c);
-	if (fabsf(sum) == LEAST_NORMAL && fabs((double) a * (double) b + (double) c) < 0x1p-126 - 0x1p-151)
-		return copysignf(0, sum);
-	return flush(sum);
-}
-
-static float
-bf16_at(const uint8_t *at)
-{
-	uint16_t	x;
-
-	memcpy(&x, at, sizeof(x));
-	return half_f32_of_bf16(x);
-}
 
 static void
 bf16_product(const struct cpu_narrow_product *p, int64_t m0, int64_t m1, int64_t p0, int64_t p1)
@@ -70,12 +28,12 @@ bf16_product(const struct cpu_narrow_product *p, int64_t m0, int64_t m1, int64_t
 
 			for (int64_t k = 0; k < p->k; k += 2, x += NARROW_GROUP, b += PANEL * NARROW_GROUP)
 			{
-				sum = fused(k + 1 < p->k ? bf16_at(x + 2) : 0, bf16_at(b + 2), sum);
-				sum = fused(bf16_at(x), bf16_at(b), sum);
+				sum = exact_multiply_add(k + 1 < p->k ? exact_bf16_at(x + 2) : 0, exact_bf16_at(b + 2), sum);
+				sum = exact_multiply_add(exact_bf16_at(x), exact_bf16_at(b), sum);
 			}
 			if (p->bias != NULL)
 				sum += p->bias[n * p->bias_step];
-			p->y[(m - m0) * p->y_step + n - p0 * PANEL] = canonical(sum);
+			p->y[(m - m0) * p->y_step + n - p0 * PANEL] = exact_canonical(sum);
 		}
 }
 
@@ -99,7 +57,7 @@ int8_product(const struct cpu_narrow_product *p, int64_t m0, int64_t m1, int64_t
 				sum += (x[k] - DEVICE_Q8_ZERO) * b[k / NARROW_GROUP * PANEL * NARROW_GROUP + k % NARROW_GROUP];
 			memcpy(&scale, x + p->k, sizeof(scale));
 			y = fmaf((float) sum * scale, p->scales[n], p->bias != NULL ? p->bias[n * p->bias_step] : -0.0f);
-			p->y[(m - m0) * p->y_step + n - p0 * PANEL] = canonical(y);
+			p->y[(m - m0) * p->y_step + n - p0 * PANEL] = exact_canonical(y);
 		}
 }
 
