@@ -152,6 +152,59 @@ test_yield(struct encoder_fixture *f, const float *expected)
 	f->model->yield = NULL;
 }
 
+/* ---- many threads ---- */
+
+#define PREPARERS	4
+
+struct preparer
+{
+	struct encoder_fixture f;		/* a copy: its status is its own */
+	pthread_t	thread;
+	uint32_t	bad;
+};
+
+/* The same requests again and again, and the same tokens each time. */
+static void *
+prepare_often(void *argument)
+{
+	struct preparer *p = argument;
+	uint32_t	tokens = 0;
+
+	for (uint32_t i = 0; i < 50; i++)
+	{
+		struct encoder_call_fixture c;
+
+		encoder_request(&c, &p->f, TEXTS);
+		for (uint32_t row = 0; row < TEXTS; row++)
+			encoder_text(&c, ENCODER_INPUT_TEXT, row, texts[row]);
+		p->bad += !encoder_prepare(&c) || (i > 0 && encoder_prepared(&c.request)->tokens != tokens);
+		tokens = (uint32_t) encoder_prepared(&c.request)->tokens;
+		encoder_release(&c);
+	}
+	return NULL;
+}
+
+static void
+test_threads(struct encoder_fixture *f, const float *expected)
+{
+	struct preparer preparers[PREPARERS];
+	uint32_t	bad = 0;
+
+	for (int i = 0; i < PREPARERS; i++)
+	{
+		preparers[i] = (struct preparer) {.f = *f};
+		pthread_create(&preparers[i].thread, NULL, prepare_often, &preparers[i]);
+	}
+	for (uint32_t i = 0; i < 5; i++)
+		bad += differing(f, expected, 17, 1 + i);
+	for (int i = 0; i < PREPARERS; i++)
+	{
+		pthread_join(preparers[i].thread, NULL);
+		bad += preparers[i].bad;
+	}
+	tap_ok(bad == 0, "%d threads prepare requests of a model while it runs (%u differ)", PREPARERS, bad);
+}
+
 /* ---- work ---- */
 
 static struct
@@ -470,6 +523,7 @@ main(void)
 	embed_all(&f, expected);
 	test_parts(&f, expected);
 	test_yield(&f, expected);
+	test_threads(&f, expected);
 	test_steady(&f);
 	test_not_finite(&f);
 	encoder_close(&f);
