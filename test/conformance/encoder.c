@@ -295,7 +295,6 @@ refusal(const char *name)
 {
 	static const char *const refusals[][2] = {
 		{"bert_prompt_excluded", "include_prompt"},
-		{"bert_subfolder", "0_Transformer"},
 		{"bert_two_poolings", "several pooling modes"},
 		{"bert_weighted", "weightedmean"}
 	};

@@ -374,6 +374,11 @@ test_modules(void)
 	folder_tiny(&folder);
 	tap_ok(modules_say(MODULE("Normalize", "2_Normalize"), "", ""), "Normalize");
 	tap_ok(modules_say(MODULE("CNN", "2_CNN"), "", "the module \"CNN\" of modules.json is not supported"), "an unknown module is named");
+	folder_text_put(&folder, "modules.json", "[{\"type\":\"sentence_transformers.models.Transformer\",\"path\":\"0_Transformer\"}]");
+	tap_ok(says("", "the module \"Transformer\" of modules.json is not supported in a folder of its own"), "a transformer's folder must be there");
+	folder_text_put(&folder, "0_Transformer/config.json", "{}");
+	tap_ok(says("", "the module \"Transformer\" of modules.json is not supported in a folder of its own"), "and be the only one");
+	folder_remove(&folder, "0_Transformer/config.json");
 	tap_ok(modules_say(",{\"type\":\"my_package.Dense\",\"path\":\"\"}", "", "the module \"my_package.Dense\" of modules.json is not supported"), "so is one of another package");
 	tap_ok(modules_say(MODULE("Normalize", "") MODULE("Dense", "3_Dense"), "", "the module \"Dense\" of modules.json is not supported behind Normalize"), "Normalize is the last");
 	tap_ok(modules_say(MODULE("Dense", "2_Dense"), "", "the model has no file \"2_Dense/config.json\", which a module of modules.json needs"), "a module's settings are wanted");

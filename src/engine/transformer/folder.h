@@ -8,11 +8,22 @@
 #include <stdbool.h>
 
 struct encoder;
+struct graph_memory;
 struct model_files;
 struct status;
 
 /* Whether files are a folder with an encoder's weights: by names only. */
 extern bool encoder_recognises(const struct model_files *files);
+
+/*
+ * The files as encoder_read and tokenizer_open want them.  The first versions of
+ * sentence-transformers put the transformer into a folder of its own, FOLDER_INNER; its files
+ * are then seen beside the others too.  Elsewhere they are files themselves.  What is made lies in
+ * memory, whose status says why it is NULL.
+ */
+#define FOLDER_INNER	"0_Transformer/"
+
+extern const struct model_files *encoder_files(const struct model_files *files, struct graph_memory *memory);
 
 /*
  * options: the model's options as JSON text, "" for none.  NULL and a status: malformed

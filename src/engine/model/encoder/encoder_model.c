@@ -133,10 +133,12 @@ check_limits(const struct encoder_model *m, struct status *status)
 static bool
 open_encoder(struct encoder_model *m, const struct model_files *files, const char *options, struct status *status)
 {
-	m->encoder = encoder_read(files, options == NULL ? "" : options, status);
+	const struct model_files *seen = encoder_files(files, &m->memory);
+
+	m->encoder = seen == NULL ? NULL : encoder_read(seen, options == NULL ? "" : options, status);
 	if (m->encoder == NULL)
 		return false;
-	m->tokenizer = tokenizer_open(files, status);
+	m->tokenizer = tokenizer_open(seen, status);
 	return m->tokenizer != NULL && check_limits(m, status) &&
 		encoder_program_make(&m->program, m->encoder, files, m->device, status) &&
 		encoder_signature(m, status) && size_batches(m, status) &&

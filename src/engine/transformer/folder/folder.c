@@ -22,6 +22,57 @@ folder_text(struct folder *f, const char *format,...)
 	return graph_pool_text(f->memory, text, strlen(text));
 }
 
+/* ---- a transformer in a folder of its own ---- */
+
+static bool
+is_inner(const struct model_files *files)
+{
+	return model_files_find(files, "config.json") == NULL && model_files_find(files, "modules.json") != NULL &&
+		model_files_find(files, FOLDER_INNER "config.json") != NULL;
+}
+
+static int
+compare_names(const void *a, const void *b)
+{
+	return strcmp(((const struct model_file *) a)->name, ((const struct model_file *) b)->name);
+}
+
+const struct model_files *
+encoder_files(const struct model_files *files, struct graph_memory *memory)
+{
+	static const size_t inner = sizeof(FOLDER_INNER) - 1;
+	struct model_files *seen;
+
+	if (!is_inner(files))
+		return files;
+	seen = graph_pool(memory, 1, sizeof(*seen));
+	if (seen == NULL || (seen->files = graph_pool(memory, (uint64_t) files->count * 2, sizeof(*seen->files))) == NULL)
+		return NULL;
+	for (uint32_t i = 0; i < files->count; i++)
+	{
+		struct model_file file = files->files[i];
+
+		seen->files[seen->count++] = file;
+		if (strncmp(file.name, FOLDER_INNER, inner) != 0 || model_files_find(files, file.name + inner) != NULL)
+			continue;
+		file.name += inner;
+		seen->files[seen->count++] = file;
+	}
+	qsort(seen->files, seen->count, sizeof(*seen->files), compare_names);
+	return seen;
+}
+
+bool
+folder_shows_inner(const struct model_files *files)
+{
+	const struct model_file *inside = model_files_find(files, FOLDER_INNER "config.json");
+	const struct model_file *shown = model_files_find(files, "config.json");
+
+	return inside != NULL && shown != NULL && inside->data == shown->data;
+}
+
+/* ---- recognising ---- */
+
 bool
 encoder_recognises(const struct model_files *files)
 {
@@ -29,14 +80,22 @@ encoder_recognises(const struct model_files *files)
 		"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5",
 		"flax_model.msgpack", NULL
 	};
+	bool		inner = is_inner(files);
 
-	if (model_files_find(files, "config.json") == NULL)
+	if (!inner && model_files_find(files, "config.json") == NULL)
 		return false;
 	for (int i = 0; weights[i] != NULL; i++)
-		if (model_files_find(files, weights[i]) != NULL)
+	{
+		char		name[INFER_NAME_MAX];
+
+		snprintf(name, sizeof(name), "%s%s", inner ? FOLDER_INNER : "", weights[i]);
+		if (model_files_find(files, name) != NULL)
 			return true;
-	return folder_has_graph(files) && tokenizer_recognises(files);
+	}
+	return !inner && folder_has_graph(files) && tokenizer_recognises(files);
 }
+
+/* ---- reading ---- */
 
 /* An ONNX file is read where there are no other weights, or where an option names it. */
 static bool

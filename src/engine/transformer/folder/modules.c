@@ -351,7 +351,8 @@ read_module(struct chain *chain, const struct module *module)
 	if (transformer)
 	{
 		chain->transformer = true;
-		return module->folder[0] == '\0' || module_refused(f, module->type, " in a folder of its own");
+		return module->folder[0] == '\0' || (strcmp(module->folder, FOLDER_INNER) == 0 && folder_shows_inner(f->files)) ||
+			module_refused(f, module->type, " in a folder of its own");
 	}
 	chain->pooling = true;
 	if (strcmp(module->type, "Dropout") == 0)

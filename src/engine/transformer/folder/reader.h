@@ -46,6 +46,11 @@
 #define FOLDER_TEXT_MAX			4096		/* bytes of a prompt or a label */
 #define FOLDER_MODULES_MAX		16
 
+/* ---- files (folder.c) ---- */
+
+/* Whether encoder_files shows what is in FOLDER_INNER. */
+extern bool folder_shows_inner(const struct model_files *files);
+
 /* ---- JSON (json.c) ---- */
 
 struct object
