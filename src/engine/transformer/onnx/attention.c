@@ -64,23 +64,66 @@ struct part							/* queries, keys or values */
 	double		factor;
 };
 
-/* Two permutations of four axes, one after the other. */
+#define STEPS_MAX	4				/* permutations one after the other */
+
 static bool
-add_permutation(const struct onnx_node *node, int64_t axes[4])
+permutation_of(const struct onnx_node *node, uint32_t rank, int64_t *axes)
 {
 	const struct onnx_attribute *perm = node_attribute(node, "perm");
-	int64_t		result[4];
 
-	if (perm == NULL || perm->type != ONNX_ATTRIBUTE_INTS || perm->count != 4)
+	if (!node_is(node, "Transpose") || perm == NULL || perm->type != ONNX_ATTRIBUTE_INTS || perm->count != rank)
 		return false;
-	for (int i = 0; i < 4; i++)
-	{
-		if (perm->ints[i] < 0 || perm->ints[i] > 3)
+	memcpy(axes, perm->ints, rank * sizeof(*axes));
+	for (uint32_t i = 0; i < rank; i++)
+		if (axes[i] < 0 || axes[i] >= rank)
 			return false;
-		result[i] = axes[perm->ints[i]];
-	}
-	memcpy(axes, result, sizeof(result));
 	return true;
+}
+
+/*
+ * The last two of four axes in turn, by way of three: [a, b, c, d] → [a · b, c, d] → [a · b, d, c] →
+ * [a, b, d, c].  The value before, or −1.
+ */
+static int32_t
+turned_by_three(struct walk *w, int32_t name)
+{
+	const struct onnx_node *last = walk_maker(w, name), *middle, *first;
+	const struct fact *after = walk_fact(w, walk_same(w, name)), *before;
+	int64_t		axes[3];
+
+	if (!node_is(last, "Reshape"))
+		return -1;
+	middle = walk_maker(w, node_input(last, 0));
+	if (!permutation_of(middle, 3, axes) || axes[0] != 0 || axes[1] != 2 || axes[2] != 1)
+		return -1;
+	first = walk_maker(w, node_input(middle, 0));
+	if (!node_is(first, "Reshape"))
+		return -1;
+	before = walk_fact(w, walk_same(w, node_input(first, 0)));
+	if (before->kind != FACT_DATA || after->kind != FACT_DATA || before->rank != 4 || after->rank != 4 ||
+		!size_equal(before->dims[0], after->dims[0]) || !size_equal(before->dims[1], after->dims[1]) ||
+		!size_equal(before->dims[2], after->dims[3]) || !size_equal(before->dims[3], after->dims[2]))
+		return -1;
+	after = walk_fact(w, walk_same(w, node_input(middle, 0)));
+	if (after->kind != FACT_DATA || after->rank != 3 || !size_equal(after->dims[1], before->dims[2]) || !size_equal(after->dims[2], before->dims[3]))
+		return -1;
+	return walk_same(w, node_input(first, 0));
+}
+
+/* The permutation that makes a value, of four axes; and the value before. */
+static bool
+permuted(struct walk *w, int32_t name, int64_t axes[4], int32_t *before)
+{
+	const struct onnx_node *node = walk_maker(w, name);
+
+	*before = turned_by_three(w, name);
+	if (*before >= 0)
+	{
+		memcpy(axes, (const int64_t[4]) {0, 1, 3, 2}, 4 * sizeof(*axes));
+		return true;
+	}
+	*before = node == NULL ? -1 : walk_same(w, node_input(node, 0));
+	return permutation_of(node, 4, axes);
 }
 
 /*
@@ -90,8 +133,7 @@ add_permutation(const struct onnx_node *node, int64_t axes[4])
 static bool
 split_heads(struct walk *w, int32_t name, const int64_t wanted[4], struct part *part, struct encoder_linear *linear)
 {
-	const struct onnx_node *steps[4], *node;
-	int64_t		axes[4] = {0, 1, 2, 3}, constant;
+	int64_t		steps[STEPS_MAX + 1][4], axes[4] = {0, 1, 2, 3}, constant;
 	int			count = 0;
 	const struct fact *cut;
 	struct product product;
@@ -104,20 +146,26 @@ split_heads(struct walk *w, int32_t name, const int64_t wanted[4], struct part *
 			return walk_refuse(w, name, "heads of queries, keys or values are expected");
 		part->factor *= product.factor;
 		name = product.terms[0];
-		node = walk_maker(w, name);
-		if (!node_is(node, "Transpose") || count == 4)
+		if (count == STEPS_MAX || !permuted(w, name, steps[count], &name))
 			break;
-		steps[count++] = node;
-		name = node_input(node, 0);
+		count++;
 	}
+	name = product.terms[0];
 	while (count > 0)
-		if (!add_permutation(steps[--count], axes))
-			return walk_refuse(w, name, "heads of queries, keys or values are expected");
+	{
+		int64_t		next[4];
+
+		count--;
+		for (int i = 0; i < 4; i++)
+			next[i] = axes[steps[count][i]];
+		memcpy(axes, next, sizeof(axes));
+	}
 	cut = walk_fact(w, name);
-	if (!node_is(node, "Reshape") || memcmp(axes, wanted, sizeof(axes)) != 0 || cut->rank != 4 || !size_equal(cut->dims[0], size_batch()) ||
-		!size_equal(cut->dims[1], size_length()) || !size_constant(cut->dims[2], &part->heads) || !size_constant(cut->dims[3], &constant))
+	if (!node_is(walk_maker(w, name), "Reshape") || memcmp(axes, wanted, sizeof(axes)) != 0 || cut->rank != 4 || cut->kind != FACT_DATA ||
+		!size_equal(cut->dims[0], size_batch()) || !size_equal(cut->dims[1], size_length()) ||
+		!size_constant(cut->dims[2], &part->heads) || !size_constant(cut->dims[3], &constant))
 		return walk_refuse(w, name, "heads of queries, keys or values are expected");
-	return walk_linear(w, node_input(node, 0), &part->input, linear);
+	return walk_linear(w, node_input(walk_maker(w, name), 0), &part->input, linear);
 }
 
 /* The scores' softmax along the last axis. */
@@ -164,14 +212,14 @@ plain_attention(struct walk *w, int32_t name, int32_t *input, struct encoder_lay
 	const struct onnx_node *reshape = walk_maker(w, name), *transpose, *times;
 	const struct fact *joined = walk_fact(w, walk_same(w, name));
 	struct part query, key, value;
-	int64_t		axes[4] = {0, 1, 2, 3};
+	int64_t		axes[4];
 	int32_t		scores = -1;
 
 	if (!node_is(reshape, "Reshape") || joined->rank != 3 || !size_equal(joined->dims[0], size_batch()) ||
 		!size_equal(joined->dims[1], size_length()))
 		return walk_refuse(w, name, "an attention is expected");
 	transpose = walk_maker(w, node_input(reshape, 0));
-	if (!node_is(transpose, "Transpose") || !add_permutation(transpose, axes) || memcmp(axes, order, sizeof(axes)) != 0)
+	if (!permutation_of(transpose, 4, axes) || memcmp(axes, order, sizeof(axes)) != 0)
 		return walk_refuse(w, node_input(reshape, 0), "an attention is expected");
 	times = walk_maker(w, node_input(transpose, 0));
 	if (!node_is(times, "MatMul"))

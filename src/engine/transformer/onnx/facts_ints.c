@@ -39,6 +39,15 @@ get_list(struct walk *w, int32_t name, struct fact *list)
 	return true;
 }
 
+/* A slice's border: from the end if it is negative; what is outside is the border next to it. */
+static int64_t
+list_place(int64_t place, int64_t count)
+{
+	if (place < 0)
+		return place < -count ? 0 : place + count;
+	return place > count ? count : place;
+}
+
 static void
 list_shape(struct walk *w, const struct onnx_node *node, struct fact *result)
 {
@@ -46,9 +55,9 @@ list_shape(struct walk *w, const struct onnx_node *node, struct fact *result)
 	int64_t		start = node_int(node, "start", 0), end = node_int(node, "end", INT64_MAX);
 	int64_t		rank = fact->rank;
 
-	start = start < 0 ? start + rank : start;
-	end = end < 0 ? end + rank : end > rank ? rank : end;
-	if (fact->kind == FACT_NONE || start < 0 || start > end)
+	start = list_place(start, rank);
+	end = list_place(end, rank);
+	if (fact->kind == FACT_NONE || start > end)
 		return;
 	set_list(result, false, (uint32_t) (end - start));
 	memcpy(result->ints, fact->dims + start, (size_t) (end - start) * sizeof(struct size));
@@ -103,9 +112,9 @@ list_slice(struct walk *w, const struct onnx_node *node, struct fact *result)
 		return;
 	if (node_input(node, 4) >= 0 && (!walk_number(w, node_input(node, 4), &number) || number != 1))
 		return;
-	start = start < 0 ? start + list.count : start;
-	end = end < 0 ? end + list.count : end > (int64_t) list.count ? (int64_t) list.count : end;
-	if (start < 0 || start > end)
+	start = list_place(start, list.count);
+	end = list_place(end, list.count);
+	if (start > end)
 		return;
 	memcpy(result->ints, list.ints + start, (size_t) (end - start) * sizeof(struct size));
 	set_list(result, false, (uint32_t) (end - start));

@@ -19,7 +19,7 @@ constant_same(struct walk *w, const struct fact *fact, double *value)
 	uint8_t    *data;
 	bool		same;
 
-	if (bytes == 0 || tensor->elements < 1 || tensor->elements > CONSTANT_MAX)
+	if (bytes == 0 || tensor->elements > CONSTANT_MAX || !walk_may_look(w, tensor->elements))
 		return false;
 	data = graph_block(w->memory, (uint64_t) tensor->elements * bytes);
 	if (data == NULL)

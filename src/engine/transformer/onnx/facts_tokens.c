@@ -122,7 +122,7 @@ constant_counts(struct walk *w, const struct fact *fact, int64_t *first)
 	bool		counts;
 
 	if (fact->kind != FACT_CONSTANT || tensor->type != DEVICE_I64 || fact->rank < 1 || fact->rank > 2 ||
-		(fact->rank == 2 && tensor->dims[0] != 1) || tensor->elements < 1 || tensor->elements > PLACES_MAX)
+		(fact->rank == 2 && tensor->dims[0] != 1) || tensor->elements > PLACES_MAX || !walk_may_look(w, tensor->elements))
 		return false;
 	data = graph_block(w->memory, (uint64_t) tensor->elements * sizeof(*data));
 	if (data == NULL)

@@ -119,6 +119,15 @@ element_number(uint8_t type, const uint8_t *data, uint32_t i)
 }
 
 bool
+walk_may_look(struct walk *w, int64_t elements)
+{
+	if (elements < 1 || elements > WALK_LOOKED_MAX - w->looked)
+		return false;
+	w->looked += elements;
+	return true;
+}
+
+bool
 walk_numbers(struct walk *w, int32_t name, double *numbers, uint32_t space, uint32_t *count)
 {
 	const struct onnx_tensor *tensor = walk_fact(w, name)->tensor;

@@ -103,6 +103,8 @@ product_add(struct walk *w, int32_t name, struct product *product, uint32_t dept
 	double		number;
 
 	name = walk_same(w, name);
+	if (product->terms_count > WALK_TERMS_MAX)
+		return;
 	if (walk_number(w, name, &number))
 	{
 		product->factor *= number;

@@ -90,7 +90,7 @@ take(struct size *list, uint32_t *count, struct size size)
 	return false;
 }
 
-/* The product of what is constant; the rest goes to the list. */
+/* The product of what is constant, multiples of B or L included; the rest goes to the list. */
 static bool
 split(const struct size *dims, uint32_t rank, int64_t *product, struct size *rest, uint32_t *rest_count)
 {
@@ -98,14 +98,29 @@ split(const struct size *dims, uint32_t rank, int64_t *product, struct size *res
 	*rest_count = 0;
 	for (uint32_t i = 0; i < rank; i++)
 	{
+		struct size size = dims[i];
 		int64_t		constant;
 
-		if (!size_constant(dims[i], &constant))
-			rest[(*rest_count)++] = dims[i];
-		else if (constant < 1 || __builtin_mul_overflow(*product, constant, product))
+		if (!size_constant(size, &constant))
+		{
+			constant = 1;
+			if (size.constant == 0 && (size.batch == 0 || size.length == 0))
+			{
+				constant = size.batch + size.length;
+				size = size.batch != 0 ? size_batch() : size_length();
+			}
+			rest[(*rest_count)++] = size;
+		}
+		if (constant < 1 || __builtin_mul_overflow(*product, constant, product))
 			return false;
 	}
 	return true;
+}
+
+static struct size
+times(struct size size, int64_t factor)
+{
+	return (struct size) {size.constant * factor, size.batch * factor, size.length * factor};
 }
 
 /*
@@ -149,10 +164,10 @@ shape_reshape(const struct fact *fact, const struct fact *wanted, bool zero_copi
 	mine_product /= theirs_product;
 	if (missing < 0 && (mine_count > 0 || mine_product != 1))
 		return false;
-	if (missing >= 0 && (mine_count > 1 || (mine_count == 1 && mine_product != 1)))
+	if (missing >= 0 && (mine_count > 1 || mine_product > INT32_MAX))
 		return false;
 	if (missing >= 0)
-		dims[missing] = mine_count == 1 ? mine[0] : size_of(mine_product);
+		dims[missing] = times(mine_count == 1 ? mine[0] : size_of(1), mine_product);
 	memcpy(result->dims, dims, wanted->count * sizeof(*dims));
 	result->rank = (uint8_t) wanted->count;
 	return true;

@@ -29,6 +29,7 @@
 #include "../folder/reader.h"
 
 #define FACT_INTS_MAX	8
+#define WALK_LOOKED_MAX	(INT64_C(1) << 26)	/* elements of constants that are looked at, of one file */
 #define WALK_TERMS_MAX	8			/* of a sum or a product */
 #define WALK_DEPTH_MAX	32
 
@@ -80,6 +81,7 @@ struct walk
 	const struct onnx_model *model;
 	struct fact *facts;				/* by name */
 	const struct onnx_node **makers;	/* by name; NULL: an input or an initialiser */
+	int64_t		looked;				/* elements of constants so far */
 };
 
 /* ---- nodes (node.c) ---- */
@@ -105,6 +107,9 @@ extern const struct fact *walk_fact(const struct walk *w, int32_t name);
 
 /* A small constant's elements as numbers; false: it is none, or larger. */
 extern bool walk_numbers(struct walk *w, int32_t name, double *numbers, uint32_t space, uint32_t *count);
+
+/* Whether so many elements of a constant may be looked at. */
+extern bool walk_may_look(struct walk *w, int64_t elements);
 
 /* A value that is the same number everywhere, constant or known. */
 extern bool walk_number(struct walk *w, int32_t name, double *number);
