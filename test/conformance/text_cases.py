@@ -384,6 +384,64 @@ def write_clip(folder, texts):
         case.add_cut(texts)
 
 
+def write_merges(folder, texts):
+    """Folders of vocab.json and merges.txt, beside what transformers' converters (convert_slow_tokenizer.py) make of them."""
+    special = ['<s>', '<pad>', '</s>', '<unk>', '<mask>', '<|endoftext|>', '<|startoftext|>']
+    mask = AddedToken('<mask>', lstrip=True, special=True, normalized=False)
+    roberta = ('<s>', '<pad>', '</s>', '<unk>', mask)
+    object_of = {'content': '<s>', 'single_word': False, 'lstrip': False, 'rstrip': True, 'normalized': True}
+    listed = {'4': {'content': '<mask>', 'single_word': True, 'lstrip': False, 'rstrip': False, 'normalized': False, 'special': True}}
+    kinds = {
+        'roberta': ({'tokenizer_class': 'RobertaTokenizer'}, {}, roberta),
+        'roberta_spaced': ({'tokenizer_class': 'LongformerTokenizerFast', 'add_prefix_space': True, 'trim_offsets': False}, {}, roberta),
+        'roberta_named': ({'tokenizer_class': 'RobertaTokenizer', 'mask_token': '<mask>'},
+                          {'special_tokens_map.json': {'bos_token': object_of, 'cls_token': object_of, 'mask_token': '<mask>'}},
+                          (AddedToken('<s>', rstrip=True, special=True),) + roberta[1:]),
+        'roberta_listed': ({'tokenizer_class': 'RobertaTokenizer', 'added_tokens_decoder': listed}, {},
+                           roberta[:4] + (AddedToken('<mask>', single_word=True, special=True, normalized=False),)),
+        'roberta_more': (None, {'config.json': {'model_type': 'roberta'}, 'added_tokens.json': {'<new>': None}}, roberta + (AddedToken('<new>', normalized=True),)),
+        'gpt2': ({'tokenizer_class': 'GPT2Tokenizer', 'pad_token': None}, {}, ('<|endoftext|>',)),
+        'gpt2_begun': ({'tokenizer_class': 'GPT2TokenizerFast', 'add_bos_token': True, 'pad_token': '<pad>'}, {}, ('<|endoftext|>', '<pad>')),
+        'clip': ({'tokenizer_class': 'CLIPTokenizer'}, {}, ('<|startoftext|>', '<|endoftext|>')),
+    }
+    for name, (config, more, tokens) in kinds.items():
+        clip = name == 'clip'
+        space = config is not None and config.get('add_prefix_space', False)
+        level = pre_tokenizers.ByteLevel(add_prefix_space=space)
+        suffix = {'end_of_word_suffix': '</w>'} if clip else {}
+        steps = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(CLIP), 'removed', True), level]) if clip else level
+        learned = Tokenizer(models.BPE())
+        learned.pre_tokenizer = steps
+        learned.train_from_iterator(texts[:2000], trainers.BpeTrainer(vocab_size=1200, special_tokens=special, show_progress=False,
+                                                                      initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **suffix))
+        merges = [tuple(merge) for merge in json.loads(learned.to_str())['model']['merges']]
+        tokenizer = Tokenizer(models.BPE(learned.get_vocab(), merges, **suffix, **({'unk_token': '<|endoftext|>'} if clip else {})))
+        tokenizer.pre_tokenizer = steps
+        if clip:
+            tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r'\s+'), ' '), normalizers.Lowercase()])
+        number = {token: tokenizer.token_to_id(token) for token in special}
+        size = tokenizer.get_vocab_size()
+        tokenizer.add_tokens([AddedToken(token, special=True, normalized=True) if isinstance(token, str) else token for token in tokens])
+        if name.startswith('gpt2') and config.get('add_bos_token'):
+            tokenizer.post_processor = processors.TemplateProcessing(single='<|endoftext|> $A', pair='<|endoftext|> $A $B:1', special_tokens=[('<|endoftext|>', number['<|endoftext|>'])])
+        elif clip:
+            tokenizer.post_processor = processors.RobertaProcessing(*((token, number[token]) for token in ('<|endoftext|>', '<|startoftext|>')), trim_offsets=False, add_prefix_space=False)
+        elif not name.startswith('gpt2'):
+            tokenizer.post_processor = processors.RobertaProcessing(*((token, number[token]) for token in ('</s>', '<s>')), add_prefix_space=space,
+                                                                    trim_offsets=config is None or config.get('trim_offsets', True))
+        if 'added_tokens.json' in more:
+            more['added_tokens.json']['<new>'] = size
+        files = {file: json.dumps(content) for file, content in more.items()}
+        if config is not None:
+            files['tokenizer_config.json'] = json.dumps(config)
+        case = Case(folder, 'merges_' + name, tokenizer, files)
+        tokenizer.model.save(case.folder)
+        case.add(texts[:3000])
+        case.add(pattern_texts(1000))
+        case.add(added_texts(special + ['<new>', '</w>'], 1500))
+        case.add_cut(texts)
+
+
 def write_splits(folder, everything, texts):
     """Every other pre-tokenizer, before a model of words: what it cuts is what is compared."""
     split, several = pre_tokenizers.Split, pre_tokenizers.Sequence
@@ -543,6 +601,7 @@ def main(arguments):
     write_added(folder, texts)
     write_byte_level(folder, everything, texts)
     write_clip(folder, texts)
+    write_merges(folder, texts)
     write_splits(folder, everything, texts)
     write_characters(folder, everything, texts)
     write_unigram(folder, everything, texts)

@@ -1,11 +1,12 @@
 /*
  * tokenizer.c
- *	  Fuzzes the readers of tokenizer.json, vocab.txt and tokenizer_config.json, and texts.
+ *	  Fuzzes the readers of tokenizer.json, vocab.txt, vocab.json, merges.txt and the files beside them, and texts.
  *	  Nothing may crash, leak, or fail without saying why, and places stay within the text.
  *
  * The first byte says what the rest is: 't' a text for a fixed WordPiece tokenizer, 'b' for a
  * byte-level one, 'u' for one of Unigram, 'v' a vocab.txt, 'c' a tokenizer_config.json beside
- * one, anything else tokenizer.json from that byte on.
+ * one, 'j' a vocab.json, 'm' a merges.txt, 's', 'a', 'o' and 'r' a special_tokens_map.json, an added_tokens.json, a
+ * tokenizer_config.json and a config.json beside these, anything else tokenizer.json from that byte on.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -69,6 +70,27 @@ check_files(struct model_file *array, uint32_t count)
 	tokenizer_close(tokenizer);
 }
 
+/* One of the files of a folder with vocab.json and merges.txt in place of a good one. */
+static void
+check_merges(uint8_t which, const uint8_t *data, size_t size)
+{
+	static const char letters[] = "arjmso";
+	static const char *const names[] = {"added_tokens.json", "config.json", "merges.txt", "special_tokens_map.json", "tokenizer_config.json", "vocab.json"};
+	static const char *const contents[] = {
+		"{\"<new>\":9}", "{\"model_type\":\"roberta\"}", "#version: 0.2\na b\n\xc4\xa0 ab\n", "{\"mask_token\":{\"content\":\"<mask>\","
+		"\"single_word\":false,\"lstrip\":true,\"rstrip\":false,\"normalized\":false}}", "{\"add_prefix_space\":true}",
+		"{\"<s>\":0,\"</s>\":1,\"<unk>\":2,\"<pad>\":3,\"<mask>\":4,\"a\":5,\"b\":6,\"\xc4\xa0\":7,\"ab\":8,\"\xc4\xa0" "ab\":10}"
+	};
+	static const uint8_t places[] = {0, 1, 5, 2, 3, 4};	/* of the letters among the names */
+	struct model_file files[6];
+
+	for (int i = 0; i < 6; i++)
+		files[i] = (struct model_file) {names[i], (const uint8_t *) contents[i], strlen(contents[i])};
+	files[places[strchr(letters, which) - letters]].data = data;
+	files[places[strchr(letters, which) - letters]].size = size;
+	check_files(files, 6);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -88,6 +110,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		file->size = size - 1;
 		check_files(files, 2);
 	}
+	else if (size > 0 && data[0] != '\0' && strchr("arjmso", data[0]) != NULL)
+		check_merges(data[0], data + 1, size - 1);
 	else
 		check_files(&json, 1);
 	return 0;

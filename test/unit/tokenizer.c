@@ -220,6 +220,77 @@ test_patterns(void)
 	tap_ok(bare("1111a", "15 15 15 15 2") && bare("a  a", "2 7 8"), "numbers, and the last of several spaces");
 }
 
+/* ---- vocab.json and merges.txt ---- */
+
+#define MERGES_VOCABULARY "{\"<s>\":0,\"<pad>\":1,\"</s>\":2,\"<unk>\":3,\"<mask>\":4,\"a\":5,\"b\":6,\"\xc4\xa0\":7,\"ab\":8,\"\xc4\xa0" "ab\":9}"
+#define MERGES_LINES	"#version: 0.2\na b\n\xc4\xa0 ab\n"
+
+/* Up to two files beside those; a NULL name ends them. */
+static struct tokenizer *
+open_merges(const char *vocabulary, const char *merges, const char *name, const char *content, const char *name2, const char *content2,
+			struct status *status)
+{
+	struct model_file array[4] = {{"vocab.json", (const uint8_t *) vocabulary, strlen(vocabulary)}, {"merges.txt", (const uint8_t *) merges, strlen(merges)}};
+	struct model_files files = {.count = 2, .files = array};
+
+	if (name != NULL)
+		array[files.count++] = (struct model_file) {name, (const uint8_t *) content, strlen(content)};
+	if (name2 != NULL)
+		array[files.count++] = (struct model_file) {name2, (const uint8_t *) content2, strlen(content2)};
+	for (uint32_t i = 0; i + 1 < files.count; i++)	/* by name, as they come from a folder */
+		for (uint32_t j = files.count - 1; j > i; j--)
+			if (strcmp(array[j - 1].name, array[j].name) > 0)
+			{
+				struct model_file swapped = array[j];
+
+				array[j] = array[j - 1];
+				array[j - 1] = swapped;
+			}
+	return tokenizer_recognises(&files) ? tokenizer_open(&files, status) : NULL;
+}
+
+static void
+refuses_merges(const char *what, const char *vocabulary, const char *merges, const char *config, const char *map)
+{
+	struct status status = {0};
+	struct tokenizer *opened = open_merges(vocabulary, merges, config == NULL ? NULL : "tokenizer_config.json", config,
+										   map == NULL ? NULL : "special_tokens_map.json", map, &status);
+
+	tap_ok(opened == NULL && strstr(status.message, what) != NULL, "refused: %s", status.message);
+	tokenizer_close(opened);
+}
+
+static void
+test_merges(void)
+{
+	const char *roberta = "{\"tokenizer_class\":\"RobertaTokenizer\",\"model_max_length\":512}", *v = MERGES_VOCABULARY, *m = MERGES_LINES;
+	struct status status = {0};
+
+	tokenizer_close(tokenizer);
+	tokenizer = open_merges(v, m, "tokenizer_config.json", roberta, NULL, NULL, &status);
+	tap_ok(tokenizer != NULL && tokenizer_facts(tokenizer)->length_max == 512 && encode((struct tokenizer_input) {.text = "ab ab <mask>", .pair = "a"}) &&
+		   is(ids, "0 8 9 4 2 2 5 2"), "RoBERTa's files %s", status.message);
+	tokenizer_close(tokenizer);
+	tokenizer = open_merges(v, m, "config.json", "{\"model_type\":\"roberta\"}", "special_tokens_map.json", "{\"mask_token\":null,\"cls_token\":\"<pad>\"}", &status);
+	tap_ok(tokenizer != NULL && encode((struct tokenizer_input) {.text = "ab<mask>"}) && is(ids, "1 8 5 2"), "known by config.json, with other special tokens %s",
+		   status.message);
+	tokenizer_close(tokenizer);
+	tokenizer = open_merges("{\"a\":0,\"b\":1,\"<|endoftext|>\":2,\"ab\":3}", "#version: 0.2\r\na b\r\n", "tokenizer_config.json",
+							"{\"tokenizer_class\":\"GPT2TokenizerFast\",\"add_bos_token\":true}", "added_tokens.json", "{\"<new>\":4}", &status);
+	tap_ok(tokenizer != NULL && encode((struct tokenizer_input) {.text = "ab<new>"}) && is(ids, "2 3 4"), "GPT-2's files %s", status.message);
+
+	refuses_merges("nothing says", v, m, NULL, NULL);
+	refuses_merges("BlenderbotTokenizer", v, m, "{\"tokenizer_class\":\"BlenderbotTokenizer\"}", NULL);
+	refuses_merges("disagree about \"sep_token\"", v, m, "{\"tokenizer_class\":\"RobertaTokenizer\",\"sep_token\":\"a\"}", "{\"sep_token\":\"b\"}");
+	refuses_merges("special token \"<|endoftext|>\"", v, m, "{\"tokenizer_class\":\"GPT2Tokenizer\"}", NULL);
+	refuses_merges("begin or to end", v, m, roberta, "{\"cls_token\":null}");
+	refuses_merges("#version", v, "a b\n", roberta, NULL);
+	refuses_merges("#version", v, "#version: 0.2\na b", roberta, NULL);
+	refuses_merges("there twice", v, "#version: 0.2\na b\na b\n", roberta, NULL);
+	refuses_merges("not two tokens", v, "#version: 0.2\n\na b\n", roberta, NULL);
+	refuses_merges("not of its vocabulary", v, "#version: 0.2\nb a\n", roberta, NULL);
+}
+
 /* o200k: a word ends where a small letter is followed by a capital one. */
 static void
 test_cased(void)
@@ -535,6 +606,7 @@ main(void)
 	test_bpe();
 	test_trimming();
 	test_patterns();
+	test_merges();
 	test_cased();
 	test_suffix();
 	test_splits();

@@ -530,5 +530,7 @@ extern bool read_tokenizer_json(struct tokenizer *tokenizer, const struct model_
 								struct status *status);
 extern bool read_vocabulary_text(struct tokenizer *tokenizer, const struct model_files *files,
 								 struct status *status);
+extern bool read_vocabulary_merges(struct tokenizer *tokenizer, const struct model_files *files,
+								   struct status *status);
 
 #endif							/* ENGINE_TEXT_INTERNAL_H */

@@ -22,10 +22,16 @@
 
 /* ---- opening ---- */
 
+static bool
+has_merges(const struct model_files *files)
+{
+	return model_files_find(files, "vocab.json") != NULL && model_files_find(files, "merges.txt") != NULL;
+}
+
 bool
 tokenizer_recognises(const struct model_files *files)
 {
-	return model_files_find(files, "tokenizer.json") != NULL || model_files_find(files, "vocab.txt") != NULL;
+	return model_files_find(files, "tokenizer.json") != NULL || model_files_find(files, "vocab.txt") != NULL || has_merges(files);
 }
 
 static bool
@@ -54,8 +60,10 @@ tokenizer_open(const struct model_files *files, struct status *status)
 		good = read_tokenizer_json(tokenizer, files, status);
 	else if (model_files_find(files, "vocab.txt") != NULL)
 		good = read_vocabulary_text(tokenizer, files, status);
+	else if (has_merges(files))
+		good = read_vocabulary_merges(tokenizer, files, status);
 	else
-		good = status_set(status, INFER_ERROR_UNSUPPORTED, "the model has neither tokenizer.json nor vocab.txt");
+		good = status_set(status, INFER_ERROR_UNSUPPORTED, "the model has neither tokenizer.json nor vocab.txt, nor vocab.json and merges.txt");
 	if (!good)
 	{
 		tokenizer_close(tokenizer);

@@ -15,8 +15,9 @@
  *	arena		the memory that a call works in; kept by the caller, one per thread
  *
  * Files
- *	tokenizer.json, and where there is none vocab.txt (BERT's).  tokenizer_config.json beside either says
- *	the length limit, and what vocab.txt leaves open.  The truncation and padding blocks of
+ *	tokenizer.json, and where there is none vocab.txt (BERT's), or vocab.json and merges.txt (GPT-2's,
+ *	RoBERTa's, CLIP's).  tokenizer_config.json beside them says the length limit, and what the others
+ *	leave open; special_tokens_map.json and added_tokens.json name special tokens for the last two.  The truncation and padding blocks of
  *	tokenizer.json are settings of the program that wrote it and are ignored; so is the
  *	decoder, which only turns ids into text.  Whatever else a file asks for and is not
  *	implemented here is refused by name.

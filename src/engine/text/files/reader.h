@@ -68,6 +68,13 @@ extern bool template_bert(struct tokenizer *tokenizer, int32_t cls, int32_t sep)
 
 /* ---- tokenizer_json.c ---- */
 
+/* The parts of a tokenizer from the JSON of tokenizer.json, and whether tokenizer_config.json agrees. */
+extern bool read_parts(struct tokenizer *tokenizer, json_t *root, struct status *status);
+extern bool check_config(struct tokenizer *tokenizer, json_t *config, struct status *status);
+
+/* A setting of tokenizer_config.json (NULL: there is none) that is true or false, and what it is where it does not say. */
+extern bool config_flag(json_t *config, const char *key, bool usual, bool *value, struct status *status);
+
 /* tokenizer_config.json, or NULL where there is none; false: the status is set. */
 extern bool read_config(const struct model_files *files, json_t **config, struct status *status);
 extern void read_length(struct tokenizer *tokenizer, json_t *config);

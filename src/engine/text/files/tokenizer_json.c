@@ -27,6 +27,17 @@ read_config(const struct model_files *files, json_t **config, struct status *sta
 	return *config != NULL;
 }
 
+bool
+config_flag(json_t *config, const char *key, bool usual, bool *value, struct status *status)
+{
+	json_t	   *member = json_object_get(config, key);
+
+	*value = usual;
+	if (member == NULL || json_is_null(member))
+		return true;
+	return reader_bool(config, key, "tokenizer_config.json", value, status);
+}
+
 /* A limit that no model has stands for none. */
 void
 read_length(struct tokenizer *tokenizer, json_t *config)
@@ -46,7 +57,7 @@ check_flag(json_t *config, const char *key, bool mine, struct status *status)
 	return status_set(status, INFER_ERROR_UNSUPPORTED, "tokenizer.json and tokenizer_config.json disagree about \"%s\"", key);
 }
 
-static bool
+bool
 check_config(struct tokenizer *tokenizer, json_t *config, struct status *status)
 {
 	const struct bert_normalizer *bert = &tokenizer->bert;
@@ -87,7 +98,7 @@ read_model(struct tokenizer *tokenizer, json_t *model, struct status *status)
 	return status_set(status, INFER_ERROR_UNSUPPORTED, "the tokenizer's model \"%.200s\" is not supported", type);
 }
 
-static bool
+bool
 read_parts(struct tokenizer *tokenizer, json_t *root, struct status *status)
 {
 	static const char *const known[] = {

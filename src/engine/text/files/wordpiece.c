@@ -237,18 +237,6 @@ read_special_tokens(struct tokenizer *tokenizer, json_t *config, struct status *
 		template_bert(tokenizer, cls, sep);
 }
 
-/* A setting that is true or false, and what it is where the file does not say. */
-static bool
-config_flag(json_t *config, const char *key, bool usual, bool *value, struct status *status)
-{
-	json_t	   *member = json_object_get(config, key);
-
-	*value = usual;
-	if (member == NULL || json_is_null(member))
-		return true;
-	return reader_bool(config, key, "tokenizer_config.json", value, status);
-}
-
 /* Only the classes whose converter is BERT's. */
 static bool
 check_class(json_t *config, struct status *status)
