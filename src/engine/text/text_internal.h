@@ -65,7 +65,7 @@ struct bert_normalizer
 	uint8_t		ascii[128];			/* what becomes of an ASCII character; 0xFF: nothing */
 };
 
-#define CLASS_RANGES	8
+#define CLASS_RANGES	16
 
 /* So many characters of some kind, one after the other: split/class.c */
 struct character_class

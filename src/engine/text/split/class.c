@@ -60,6 +60,40 @@ read_property(const char **at)
 	return 0;
 }
 
+/* \p{Zs}, of which there are few; false: it is something else, or there is no room. */
+static bool
+read_separators(const char **at, struct character_class *class)
+{
+	static const uint32_t separators[][2] = {
+		{0x20, 0x20}, {0xA0, 0xA0}, {0x1680, 0x1680}, {0x2000, 0x200A}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}
+	};
+	uint32_t	count = sizeof(separators) / sizeof(*separators);
+
+	if (strncmp(*at, "\\p{Zs}", 6) != 0 || class->count + count > CLASS_RANGES)
+		return false;
+	memcpy(class->ranges[class->count], separators, sizeof(separators));
+	class->count += count;
+	*at += 6;
+	return true;
+}
+
+/* Four hexadecimal digits; false: they are not, or no character. */
+static bool
+read_hexadecimal(const char **at, uint32_t *point)
+{
+	*point = 0;
+	for (int i = 0; i < 4; i++, (*at)++)
+	{
+		static const char digits[] = "0123456789abcdef";
+		const char *digit = **at == '\0' ? NULL : strchr(digits, **at >= 'A' && **at <= 'F' ? **at + 'a' - 'A' : **at);
+
+		if (digit == NULL)
+			return false;
+		*point = *point * 16 + (uint32_t) (digit - digits);
+	}
+	return *point < 0xD800 || *point > 0xDFFF;
+}
+
 /* A character that stands for itself, or is escaped; false: it means something. */
 static bool
 read_character(const char **at, uint32_t *point)
@@ -72,6 +106,11 @@ read_character(const char **at, uint32_t *point)
 	{
 		char		escaped = (*at)[1];
 
+		if (escaped == 'u')
+		{
+			*at += 2;
+			return read_hexadecimal(at, point);
+		}
 		if (escaped == '\0' || strchr("nrt^$.|?*+()[]{}&-/\\'\"", escaped) == NULL)
 			return false;
 		*point = escaped == 'n' ? '\n' : escaped == 'r' ? '\r' : escaped == 't' ? '\t' : (uint8_t) escaped;
@@ -98,7 +137,7 @@ read_set(const char **at, struct character_class *class)
 		uint32_t	first, last;
 
 		class->flags |= flags;
-		if (flags != 0)
+		if (flags != 0 || read_separators(at, class))
 			continue;
 		if (class->count == CLASS_RANGES || !read_character(at, &first))
 			return false;
@@ -129,7 +168,7 @@ class_read(const char *regex, struct character_class *class)
 		if (!read_set(&at, class))
 			return false;
 	}
-	else if (class->flags == 0)
+	else if (class->flags == 0 && !read_separators(&at, class))
 	{
 		if (!read_character(&at, &point))
 			return false;
