@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "encoder_reference.h"
+#include "engine/graph/memory.h"
 #include "engine/model/files.h"
 #include "engine/status.h"
 #include "engine/transformer/folder.h"
@@ -81,6 +82,7 @@ check_fixture(const char *name, json_t *expected)
 	char		path[512];
 	struct status status = {0};
 	struct model_files files;
+	struct graph_memory memory;
 	struct encoder *encoder;
 	json_t	   *cases = json_object_get(expected, "cases");
 	double		worst = 0;
@@ -91,7 +93,8 @@ check_fixture(const char *name, json_t *expected)
 		tap_ok(false, "%s: no such folder", name);
 		return;
 	}
-	encoder = encoder_read(&files, strcmp(name, "bert_sharded") == 0 ? "{\"pooling\":\"mean\"}" : "", &status);
+	graph_memory_init(&memory, 1 << 20, &status);
+	encoder = encoder_read(encoder_files(&files, &memory), strcmp(name, "bert_sharded") == 0 ? "{\"pooling\":\"mean\"}" : "", &status);
 	if (encoder == NULL)
 	{
 		const char *because = json_string_value(json_object_get(expected, "because"));
@@ -109,6 +112,7 @@ check_fixture(const char *name, json_t *expected)
 			   "%s: %zu texts, %.1e", name, json_array_size(cases), worst);
 	}
 	encoder_free(encoder);
+	graph_memory_free(&memory);
 	files_close(&files);
 }
 
