@@ -101,7 +101,8 @@ extern bool emit_packed_form(struct emitter *e);
 /* ---- layers.c, head.c, place.c ---- */
 
 extern int32_t emit_embeddings(struct emitter *e);
-extern int32_t emit_layers(struct emitter *e, int32_t x);
+extern int32_t emit_layers(struct emitter *e, int32_t x);	/* of each token, or of the one that pooling takes */
+extern int32_t emit_pool(struct emitter *e, int32_t x);
 extern int32_t emit_head(struct emitter *e, int32_t x);
 extern bool emit_places(struct emitter *e, uint64_t arena_item_bytes[DEVICE_LEADS]);
 

@@ -10,7 +10,7 @@
 
 #include "../../protocol/protocol.h"
 
-static int32_t
+int32_t
 emit_pool(struct emitter *e, int32_t x)
 {
 	static const uint16_t functions[] = {
@@ -19,7 +19,6 @@ emit_pool(struct emitter *e, int32_t x)
 	};
 	int32_t		y = emit_vector(e, DEVICE_F32, DEVICE_LEAD_ROWS, e->encoder->hidden);
 
-	emit_label(e, "pooling");
 	emit_op(e, DEVICE_OP_POOL, functions[e->encoder->pooling], 1, &x, y);
 	return y;
 }
@@ -58,8 +57,11 @@ emit_head(struct emitter *e, int32_t x)
 	const struct encoder *encoder = e->encoder;
 	const struct encoder_linear *output[] = {&encoder->output};
 
-	if (encoder->task != ENCODER_ENTITIES)
+	if (encoder->task != ENCODER_ENTITIES && e->program->tensors[x].lead == DEVICE_LEAD_TOKENS)
+	{
+		emit_label(e, "pooling");
 		x = emit_pool(e, x);
+	}
 	for (uint32_t i = 0; i < encoder->denses_count && !emit_failed(e); i++)
 	{
 		emit_label(e, "dense %u", i);

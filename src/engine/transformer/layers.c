@@ -2,6 +2,10 @@
  * layers.c
  *	  The layers of an encoder: attention, then the two or three products of the MLP, each
  *	  added to what came in, with the norm before or behind.
+ *
+ * Where pooling takes one token of a text, nobody reads what the last layer makes of the others: behind
+ * its attention, which needs them all, only that token goes on.  The same numbers by the same
+ * operations, of fewer tokens.
  */
 #include "emit.h"
 
@@ -15,6 +19,7 @@ struct layers
 	struct emitter *e;
 	int32_t		rotary[2];			/* tables of layers that see all, and of local ones; -1 */
 	int32_t		relative;			/* what is added by distance, or -1 */
+	bool		single;				/* pooling takes one token */
 };
 
 /* ---- tables ---- */
@@ -122,8 +127,9 @@ emit_attention(struct layers *layers, int32_t x, bool local)
 	return y;
 }
 
+/* *residual: what the result is to be added to; of the same tokens, which may be fewer than x has. */
 static int32_t
-attention_block(struct layers *layers, const struct encoder_layer *layer, int32_t x)
+attention_block(struct layers *layers, const struct encoder_layer *layer, int32_t x, int32_t *residual)
 {
 	struct emitter *e = layers->e;
 	uint8_t		precision = e->program->precision;
@@ -136,6 +142,11 @@ attention_block(struct layers *layers, const struct encoder_layer *layer, int32_
 	if (e->encoder->positions == ENCODER_POSITIONS_ROTARY)
 		x = emit_rotary(layers, x, layer->local);
 	x = emit_attention(layers, x, layer->local);
+	if (layers->single && layer == &e->encoder->layers[e->encoder->layers_count - 1])
+	{
+		x = emit_pool(e, x);
+		*residual = emit_pool(e, *residual);
+	}
 	return emit_linear(e, x, output, 1, ENCODER_IDENTITY, precision, false);
 }
 
@@ -144,7 +155,7 @@ attention_block(struct layers *layers, const struct encoder_layer *layer, int32_
 static int32_t
 emit_gate(struct emitter *e, int32_t x, bool second)
 {
-	int32_t		y = emit_vector(e, DEVICE_F32, DEVICE_LEAD_TOKENS, e->encoder->intermediate);
+	int32_t		y = emit_vector(e, DEVICE_F32, e->program->tensors[x].lead, e->encoder->intermediate);
 	struct device_op *op;
 	uint16_t	fn;
 	double		f0;
@@ -199,7 +210,7 @@ emit_layer(struct layers *layers, uint32_t number, int32_t x)
 	}
 	emit_label(e, "layer %u attention", number);
 	y = encoder->pre_norm ? emit_norm(e, &layer->attention_norm, epsilon, rms, x, -1) : x;
-	y = attention_block(layers, layer, y);
+	y = attention_block(layers, layer, y, &x);
 	x = emit_norm(e, encoder->pre_norm ? &none : &layer->attention_norm, epsilon, rms, y, x);
 	emit_label(e, "layer %u mlp", number);
 	y = encoder->pre_norm ? emit_norm(e, &layer->mlp_norm, epsilon, rms, x, -1) : x;
@@ -210,7 +221,11 @@ emit_layer(struct layers *layers, uint32_t number, int32_t x)
 int32_t
 emit_layers(struct emitter *e, int32_t x)
 {
-	struct layers layers = {.e = e};
+	struct layers layers = {
+		.e = e,
+		.single = e->encoder->task != ENCODER_ENTITIES &&
+			(e->encoder->pooling == ENCODER_POOL_CLS || e->encoder->pooling == ENCODER_POOL_LAST)
+	};
 
 	make_tables(&layers);
 	for (uint32_t i = 0; i < e->encoder->layers_count && !emit_failed(e); i++)
