@@ -52,12 +52,9 @@ EXT_EXPORT = -D'PGDLLEXPORT=__attribute__((visibility("default")))'
 EXT_DEVELOPER = $(if $(filter 1,$(DEVELOPER)),-DINFER_DEVELOPER)
 INFER_WARNINGS = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers $(WERROR)
 
-# its loops are written for it, and -O2 of gcc 12 alone leaves them
-%/extension/vectors.o: EXT_LOOPS = -ftree-vectorize
-
 $(EXT_BUILD)/%.o: src/%.c infer.control
 	@mkdir -p $(@D)
-	$(CC) $(EXT_CFLAGS) $(EXT_LOOPS) $(EXT_DEVELOPER) $(CPPFLAGS) -DINFER_VERSION='"$(INFER_VERSION)"' -MMD -MP -c -o $@ $<
+	$(CC) $(EXT_CFLAGS) $(EXT_DEVELOPER) $(CPPFLAGS) -DINFER_VERSION='"$(INFER_VERSION)"' -MMD -MP -c -o $@ $<
 
 $(EXT_MODULE): $(EXT_OBJECTS)
 	$(CC) -shared -o $@ $^ $(filter-out -Wl$(comma)--export-dynamic,$(LDFLAGS)) -lm

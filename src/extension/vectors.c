@@ -3,7 +3,7 @@
  *	  How far vectors of real[] are apart: infer.cosine_similarity, infer.distance.
  *
  * Nouns
- *	lanes		partial sums, one for each of eight neighbours; added up at the end in a fixed order
+ *	lanes		partial sums, one for each of eight neighbours, in pairs; added up at the end in a fixed order
  *
  * Invariants
  *	- Sums are of double precision: products of two floats are exact in it.  The order of additions
@@ -78,68 +78,111 @@ check_sum(double sum)
 
 /* ---- sums ---- */
 
-static inline double
-add_lanes(const double *lanes)
+#define PAIRS (LANES / 2)
+
+/* Vectors of the compiler's own: it has them for every processor. */
+typedef double Pair __attribute__((vector_size(2 * sizeof(double))));
+typedef float FloatPair __attribute__((vector_size(2 * sizeof(float))));
+typedef int64 BitsPair __attribute__((vector_size(2 * sizeof(int64))));
+
+typedef struct Lanes
 {
-	return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+	Pair		pair[PAIRS];
+} Lanes;
+
+static inline Pair
+load(const float *from)
+{
+	FloatPair	pair;
+
+	memcpy(&pair, from, sizeof(pair));
+	return __builtin_convertvector(pair, Pair);
 }
 
-/* term: of a (x) and b (y), both double */
-#define SUM_TERMS(vectors, term) \
-	double		lanes[LANES] = {0}; \
-	int			i = 0; \
-	\
-	for (; i + LANES <= (vectors)->count; i += LANES) \
-		for (int k = 0; k < LANES; k++) \
-		{ \
-			double		x = (vectors)->a[i + k]; \
-			double		y = (vectors)->b[i + k]; \
-			\
-			lanes[k] += (term); \
-		} \
-	for (int k = 0; i < (vectors)->count; i++, k++) \
-	{ \
-		double		x = (vectors)->a[i]; \
-		double		y = (vectors)->b[i]; \
+static inline Pair
+absolute(Pair pair)
+{
+	return (Pair) ((BitsPair) pair & PG_INT64_MAX);
+}
+
+static inline double
+add_lanes(const Lanes *lanes)
+{
+	Pair		sum = (lanes->pair[0] + lanes->pair[2]) + (lanes->pair[1] + lanes->pair[3]);
+
+	return sum[0] + sum[1];
+}
+
+/*
+ * Runs body for all elements, two at a time: lane numbers the pair, x and y are a's and b's.  The last
+ * ones, less than there are lanes, are completed by zeros.
+ */
+#define FOR_PAIRS(vectors, body) \
+	do { \
+		const float *a = (vectors)->a; \
+		const float *b = (vectors)->b; \
+		int			left = (vectors)->count; \
+		float		rest[2][LANES] = {0}; \
 		\
-		lanes[k] += (term); \
-	} \
-	return add_lanes(lanes)
+		for (; left > 0; a += LANES, b += LANES, left -= LANES) \
+		{ \
+			if (left < LANES) \
+			{ \
+				a = memcpy(rest[0], a, left * sizeof(float)); \
+				b = memcpy(rest[1], b, left * sizeof(float)); \
+			} \
+			_Pragma("GCC unroll 4") \
+			for (int lane = 0; lane < PAIRS; lane++) \
+			{ \
+				Pair		x = load(a + 2 * lane); \
+				Pair		y = load(b + 2 * lane); \
+				\
+				body; \
+			} \
+		} \
+	} while (0)
 
 static double
 sum_products(const Vectors *vectors)
 {
-	SUM_TERMS(vectors, x * y);
+	Lanes		sum = {0};
+
+	FOR_PAIRS(vectors, sum.pair[lane] += x * y);
+	return add_lanes(&sum);
 }
 
 static double
 sum_differences(const Vectors *vectors)
 {
-	SUM_TERMS(vectors, fabs(x - y));
+	Lanes		sum = {0};
+
+	FOR_PAIRS(vectors, sum.pair[lane] += absolute(x - y));
+	return add_lanes(&sum);
 }
 
 static double
 sum_squares(const Vectors *vectors)
 {
-	SUM_TERMS(vectors, (x - y) * (x - y));
-}
+	Lanes		sum = {0};
 
-static double
-square(const float *vector, int count)
-{
-	return sum_products(&(Vectors) {vector, vector, count});
+	FOR_PAIRS(vectors, sum.pair[lane] += (x - y) * (x - y));
+	return add_lanes(&sum);
 }
 
 /* NaN if either has no direction. */
 static double
 cosine(const Vectors *vectors)
 {
-	double		product = check_sum(sum_products(vectors));
-	double		squares = check_sum(square(vectors->a, vectors->count)) * check_sum(square(vectors->b, vectors->count));
+	Lanes		product = {0};
+	Lanes		a_square = {0};
+	Lanes		b_square = {0};
+	double		squares;
 
+	FOR_PAIRS(vectors, (product.pair[lane] += x * y, a_square.pair[lane] += x * x, b_square.pair[lane] += y * y));
+	squares = check_sum(add_lanes(&a_square)) * check_sum(add_lanes(&b_square));
 	if (squares == 0)
 		return NAN;
-	return Max(Min(product / sqrt(squares), 1), -1);
+	return Max(Min(add_lanes(&product) / sqrt(squares), 1), -1);
 }
 
 /* ---- SQL ---- */
