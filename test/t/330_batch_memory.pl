@@ -49,6 +49,17 @@ cmp_ok(peak("SET infer.statement_batch_rows = 10000;
 	SELECT sum(length(infer('echo', repeat('x', 10000))::text) + length(infer('echo', repeat('y', 10000) || i)::text) * 0) FROM generate_series(1, 12000) i",
 	12_000 * 10_002, 'long results'), '<', $limit, 'are not all kept at the same time');
 
+# Texts of very different lengths: a request has as many as their bytes allow.
+{
+	local $ENV{PG_ABS_SRCDIR} = "$InferServer::top/test";
+	$server->safe_psql("\\set model bert_e5\n\\i $InferServer::top/test/fixtures/text.psql\n", options => [ '-o', '/dev/null' ]);
+}
+cmp_ok(peak("SET infer.statement_batch_rows = 10000;
+	SELECT count(infer.embed('bert_e5', CASE WHEN i % 50 = 0 THEN repeat('a ' || i || ' ', 100000) ELSE 'b ' || i END, '{\"truncate\": true}')) FROM generate_series(1, 1000) i",
+	1000, 'texts, a few of them long'), '<', $limit, 'are sent in parts');
+cmp_ok(peak("SELECT sum(cardinality(infer.tokenize('bert_e5', repeat('a ' || i || ' ', CASE WHEN i % 50 = 0 THEN 50000 ELSE 1 END)))) > 1000000 FROM generate_series(1, 500) i",
+	't', 'their tokens'), '<', $limit, 'as well');
+
 # Rows are gathered until enough of them call: those that do not take memory as well.
 cmp_ok(peak("SET work_mem = '64MB';
 	SELECT count(CASE WHEN i * j = 6 THEN infer.predict('m', i) END) FROM generate_series(1, 2000) i, generate_series(1, 2000) j",
