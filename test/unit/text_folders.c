@@ -100,6 +100,7 @@ test_fixtures(void)
 		{"gte_mean", "safetensors (new, float32): embed mean, 64 tokens, normalized"},
 		{"onnx_bert", "onnx (bert, float32): embed mean, 40 tokens, normalized"},
 		{"onnx_bert_sdpa", "onnx (bert, float32): embed cls, 40 tokens, normalized"},
+		{"onnx_bert_newer", "onnx (bert, float32): embed cls, 40 tokens, normalized"},
 		{"onnx_bert_fast", "onnx (bert, float32): embed mean, 40 tokens, normalized"},
 		{"onnx_bert_fused", "onnx (bert, float32): embed mean, 40 tokens, normalized"},
 		{"onnx_bert_pooled", "onnx (bert, float32): embed mean, 40 tokens, normalized"},

@@ -263,6 +263,7 @@ main(void)
 {
 	test_every_node("onnx_bert", 0);
 	test_every_node("onnx_bert_sdpa", 0);
+	test_every_node("onnx_bert_newer", 0);
 	test_every_node("onnx_bert_fast", 0);
 	test_every_node("onnx_bert_fused", 0);
 	test_every_node("onnx_bert_pooled", 41);	/* those behind its output */
