@@ -133,6 +133,9 @@ extern const void *infer_client_row_key(const InferCall *call, uint32 row, Strin
 /* After wait: the longest wait of a row in the engine, and the device's time, in nsec. */
 extern void infer_client_times(const InferCall *call, uint64 *queue, uint64 *compute);
 
+/* After wait: what the rows' texts took to become tokens, in nsec; 0 where there are none. */
+extern uint64 infer_client_prepare_nsec(const InferCall *call);
+
 /* After wait: the tokens of the rows that were computed; 0 where rows have none. */
 extern uint64 infer_client_tokens(const InferCall *call);
 

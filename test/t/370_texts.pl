@@ -97,6 +97,11 @@ SELECT count(*) FROM $name WHERE infer.classify('$name', text) <>
 SQL
 }
 
+is_close('predict bert_regression', make_cases('bert_regression'), 1e-4,
+	"SELECT abs(infer.predict('bert_regression', text) - (said -> 'scores' ->> 0)::float8) AS difference FROM bert_regression");
+is($server->safe_psql("SELECT facts ->> 'default_prompt', facts -> 'prompts' -> (facts ->> 'default_prompt') FROM infer.model_versions WHERE name = 'bert_default_prompt'"),
+	'search|"How do I "', 'the default prompt is seen');
+
 for my $name (qw(bert_cross bert_cross_identity roberta_cross))
 {
 	is_close("rerank $name", make_cases($name), 1e-4,
@@ -162,6 +167,10 @@ for my $form ("infer.embed('bert_cls', %s)", "(SELECT embedding FROM infer.embed
 is($server->safe_psql("SELECT infer.embed('bert_cls', longer, '{\"truncate\": true}') = infer.embed('bert_cls', fits) FROM edge"), 't', 'cut where the call says so');
 is($server->safe_psql("SELECT a.embedding = infer.embed('bert_cls', fits) FROM edge, infer.embed_all('bert_cls', ARRAY[longer], '{\"truncate\": true}') a"), 't',
 	'in the array form, too');
+
+# bert_e5 cuts unless the call says otherwise; its prompts are of some tokens
+is($server->psql_sqlstate("SELECT infer.embed('bert_e5', fits, '{\"truncate\": false}') FROM edge"), '', 'a text that just fits');
+is($server->psql_sqlstate("SELECT infer.embed('bert_e5', fits, '{\"truncate\": false, \"prompt\": \"query\"}') FROM edge"), '22023', 'does not with a prompt before it');
 
 # ---- encodings ----
 

@@ -97,6 +97,12 @@ infer_client_times(const InferCall *call, uint64 *queue, uint64 *compute)
 }
 
 uint64
+infer_client_prepare_nsec(const InferCall *call)
+{
+	return call->reply.prepare_nsec;
+}
+
+uint64
 infer_client_tokens(const InferCall *call)
 {
 	return call->reply.tokens;

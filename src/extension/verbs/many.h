@@ -123,8 +123,8 @@ extern uint32 site_rows_room(const InferSite *site, const SiteAsked *asked, uint
 /* How many bytes of inputs a request should have at most, beyond one row. */
 extern uint64 site_bytes_room(const InferSite *site, const SiteAsked *asked);
 
-/* A request has ended, with inputs of so many bytes. */
-extern void site_learn(InferSite *site, uint32 rows, uint64 bytes, uint64 queue_nsec, uint64 device_nsec);
+/* A request has ended, with so many rows and inputs of so many bytes. */
+extern void site_learn(InferSite *site, const InferCall *call, uint32 rows, uint64 bytes);
 
 /* ---- answers.c ---- */
 

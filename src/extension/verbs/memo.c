@@ -164,22 +164,36 @@ memo_key(Memo *memo, uint32 asked, int detail, const void *bytes, Size length, M
 
 /* ---- whether it pays ---- */
 
+/* By an equal row. */
+static uint64
+saved_nsec(const Memo *memo)
+{
+	return memo->row_nsec + (memo->by_value ? MEMO_VALUE_NSEC : MEMO_DATUM_NSEC);
+}
+
+static bool
+is_dear(const Memo *memo)
+{
+	return saved_nsec(memo) >= MEMO_DEAR * MEMO_PROBE_NSEC;
+}
+
 void
 memo_learn(Memo *memo, uint64 row_nsec)
 {
 	memo->row_nsec = row_nsec;
+	memo->bytes_max = (uint64) work_mem * 1024 / (is_dear(memo) ? 2 : 4);
 }
 
 static void
 count_probe(Memo *memo, bool hit)
 {
-	uint64		saved = memo->row_nsec + (memo->by_value ? MEMO_VALUE_NSEC : MEMO_DATUM_NSEC);
+	uint64		saved = saved_nsec(memo);
 
 	memo->probes++;
 	memo->hits += hit;
 	if (memo->probes < (memo->sampled ? MEMO_WINDOW_SAMPLED : MEMO_WINDOW))
 		return;
-	memo->sampled = saved < MEMO_DEAR * MEMO_PROBE_NSEC &&
+	memo->sampled = !is_dear(memo) &&
 		memo->hits * saved < (uint64) memo->probes * MEMO_PROBE_NSEC;
 	memo->probes = memo->hits = 0;
 }

@@ -10,7 +10,8 @@
  *	probed		a row whose key was looked up
  *
  * Bounds
- *	A quarter of work_mem; the entry longest unused goes first.  A row by value takes 50 bytes.
+ *	A quarter of work_mem, or half of it where a row is known to be worth MEMO_DEAR probes; the entry
+ *	longest unused goes first.  A row by value takes 50 bytes.
  *
  * When it pays
  *	Probing costs about MEMO_PROBE_NSEC; an equal row saves the device's time (taken for

@@ -492,17 +492,13 @@ infer_rows_wait(InferRows *rows)
 	for (int i = 0; i < rows->parts_count && !rows->done; i++)
 	{
 		RowsPart   *part = &rows->parts[i];
-		uint64		queue_nsec;
-		uint64		device_nsec;
 
 		if (part->call == NULL)
 			continue;
 		part->error = infer_client_wait_quiet(part->call);
 		if (part->error != NULL)
 			continue;
-		infer_client_times(part->call, &queue_nsec, &device_nsec);
-		rows->site->counters.tokens += infer_client_tokens(part->call);
-		site_learn(rows->site, part->rows, infer_client_used(part->call) - part->bytes_before, queue_nsec, device_nsec);
+		site_learn(rows->site, part->call, part->rows, infer_client_used(part->call) - part->bytes_before);
 	}
 	rows->done = true;
 	MemoryContextSwitchTo(old);

@@ -345,31 +345,58 @@ infer_site_batch_rows(const InferSite *site, int rows_max)
 	return Max(rows, 1);
 }
 
+static void
+count(InferSite *site, const InferCall *call)
+{
+	uint64		queue_nsec;
+	uint64		device_nsec;
+
+	infer_client_times(call, &queue_nsec, &device_nsec);
+	site->counters.queue_nsec += queue_nsec;
+	site->counters.device_nsec += device_nsec;
+	site->counters.tokens += infer_client_tokens(call);
+	if (*infer_client_device() != '\0')
+		strlcpy(site->counters.device, infer_client_device(), sizeof(site->counters.device));
+}
+
 /*
  * One request says little: it may have met a first touch, or a thread that had to wait for a core.
  * The best of the last few is believed.
  */
-void
-site_learn(InferSite *site, uint32 rows, uint64 bytes, uint64 queue_nsec, uint64 device_nsec)
+static void
+learn_row(InferSite *site, uint32 rows, uint64 nsec)
 {
-	uint64		best = device_nsec / rows + 1;
+	uint64		best = nsec / rows + 1;
 
-	if (site->byte_psec == 0)
-		site->byte_psec = PG_UINT64_MAX / 2;
-	site->byte_psec = Min(device_nsec * 1000 / (bytes + 1) + 1, site->byte_psec + site->byte_psec / 4);
-
-	site->counters.queue_nsec += queue_nsec;
-	site->counters.device_nsec += device_nsec;
-	if (*infer_client_device() != '\0')
-		strlcpy(site->counters.device, infer_client_device(), sizeof(site->counters.device));
 	site->nsec[site->nsec_count++ % SITE_TIMES] = best;
-	learn_size(&site->few, rows < site->few.rows, rows, device_nsec);
-	learn_size(&site->many, rows > site->many.rows, rows, device_nsec);
-	if (site->nsec_count < SITE_TIMES && device_nsec < CERTAIN_NSEC)
+	learn_size(&site->few, rows < site->few.rows, rows, nsec);
+	learn_size(&site->many, rows > site->many.rows, rows, nsec);
+	if (site->nsec_count < SITE_TIMES && nsec < CERTAIN_NSEC)
 		return;
 	for (int k = 0; k < Min(site->nsec_count, SITE_TIMES); k++)
 		best = Min(best, site->nsec[k]);
 	site->row_nsec = best;
 	if (site->memo != NULL)
 		memo_learn(site->memo, best);
+}
+
+static void
+learn_byte(InferSite *site, uint64 bytes, uint64 nsec)
+{
+	uint64		psec = nsec * 1000 / (bytes + 1) + 1;
+
+	site->byte_psec = site->byte_psec == 0 ? psec : Min(psec, site->byte_psec + site->byte_psec / 4);
+}
+
+void
+site_learn(InferSite *site, const InferCall *call, uint32 rows, uint64 bytes)
+{
+	uint64		queue_nsec;
+	uint64		nsec;
+
+	count(site, call);
+	infer_client_times(call, &queue_nsec, &nsec);
+	nsec += infer_client_prepare_nsec(call);
+	learn_row(site, rows, nsec);
+	learn_byte(site, bytes, nsec);
 }
