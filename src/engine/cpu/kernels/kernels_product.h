@@ -7,11 +7,17 @@
  * same bits in all of them.  An edge tile is one panel that may be cut by column n: the
  * same instructions with masked lanes.
  *
+ * A high tile of one panel asks for the next panel: others of its rows will read this one again, so
+ * that nothing else keeps memory busy (32 rows of 768 × 2304: from 87 to 96 % of a Zen 5's peak).
+ * A low one has no time to, and what streams by is fetched ahead by the processor itself.
+ *
  * There is no blocking along k: a panel streams from the second-level cache at less than
  * a tenth of what that gives, and measured shares of peak are the same for k = 384 and
  * 2048.  Rows a multiple of 4096 bytes apart, though, fall into one set of the first-level
  * cache, of which 8 to 12 lines are kept: then tiles are lower.
  */
+#include "tile_list.h"
+
 #ifndef PAGE
 #define PAGE		4096
 #define PAGE_ROWS	10
@@ -28,6 +34,7 @@ N(tile)(const struct cpu_product *p, const T *x, const T *b, T *y, const T *bias
 	int64_t		b_step = p->b_step;
 	int64_t		b_panel = p->b_panel;
 	bool		masked_b = edge && !p->padded;
+	bool		ahead = panels == 1 && !edge && TILE_READS_AHEAD(rows);
 
 	if (edge)
 	{
@@ -51,6 +58,8 @@ N(tile)(const struct cpu_product *p, const T *x, const T *b, T *y, const T *bias
 			const T    *from = b + (j / 2) * b_panel + k * b_step + (j % 2) * V(WIDTH);
 
 			column[j] = masked_b ? V(load_mask)(from, lanes[j % 2]) : V(load)(from);
+			if (ahead)
+				__builtin_prefetch(from + b_panel, 0, 2);
 		}
 		UNROLL
 		for (int i = 0; i < rows; i++)
@@ -95,7 +104,6 @@ N(tile_##ROWS##_##PANELS##_##EDGE)(const struct cpu_product *p, const T *x, cons
 	N(tile)(p, x, b, y, bias, columns, ROWS, PANELS, EDGE); \
 }
 
-#include "tile_list.h"
 #define NAME(ROWS, PANELS, EDGE) N(tile_##ROWS##_##PANELS##_##EDGE)
 
 TILES(1, 0)

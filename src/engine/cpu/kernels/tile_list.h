@@ -5,6 +5,9 @@
  *
  * A pair of panels side by side leaves registers for TILE_PAIR_ROWS rows.
  */
+#undef TILE_READS_AHEAD
+#define TILE_READS_AHEAD(rows)	(3 * (rows) >= 2 * TILE_ROWS && TILE_ROWS > 4)
+
 #undef TILES
 #undef TILES_PAIR
 #undef NAMES

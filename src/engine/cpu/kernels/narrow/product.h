@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "../tile_list.h"
 #include "narrow.h"
 
 #ifdef __clang__
@@ -125,6 +126,7 @@ P(tile)(const struct cpu_narrow_product *p, const uint8_t *x, int64_t q, float *
 	int64_t		x_step = p->x_step;
 	int64_t		y_step = p->y_step;
 	int64_t		b_panel = p->b_panel;
+	bool		ahead = panels == 1 && !edge && TILE_READS_AHEAD(rows);	/* see there */
 	int64_t		k_all = p->k;
 	int64_t		groups = INT8 ? (k_all + NUMBERS - 1) / NUMBERS : k_all / NUMBERS;
 #if !INT8 && !FLUSHED
@@ -149,7 +151,13 @@ P(tile)(const struct cpu_narrow_product *p, const uint8_t *x, int64_t q, float *
 
 		UNROLL
 		for (int j = 0; j < 2 * panels; j++)
-			column[j] = P(column)(b + (j / 2) * b_panel + (2 * g + j % 2) * LANES * NARROW_GROUP);
+		{
+			const uint8_t *from = b + (j / 2) * b_panel + (2 * g + j % 2) * LANES * NARROW_GROUP;
+
+			column[j] = P(column)(from);
+			if (ahead)
+				__builtin_prefetch(from + b_panel, 0, 2);
+		}
 		UNROLL
 		for (int i = 0; i < rows; i++)
 		{
@@ -224,8 +232,6 @@ P(tile_##ROWS##_##PANELS##_##EDGE)(const struct cpu_narrow_product *p, const uin
 	P(tile)(p, x, q, y, columns, ROWS, PANELS, EDGE); \
 }
 #define NAME(ROWS, PANELS, EDGE) P(tile_##ROWS##_##PANELS##_##EDGE)
-
-#include "../tile_list.h"
 
 TILES(1, 0)
 TILES(1, 1)
