@@ -29,14 +29,20 @@ reference_weight(const struct encoder_tensor *t, int64_t row, int64_t column)
 {
 	int64_t		width = t->rank == 1 ? 1 : t->dims[1];
 	int64_t		i = t->transposed ? column * t->dims[0] + row : row * width + column;
+	const uint8_t *data = t->data;
 	uint32_t	bits;
+	uint16_t	half;
 	float		value;
 
 	if (t->storage == ENCODER_F32)
-		return (double) ((const float *) t->data)[i];
+	{
+		memcpy(&value, data + 4 * i, sizeof(value));
+		return (double) value;
+	}
+	memcpy(&half, data + 2 * i, sizeof(half));
 	if (t->storage == ENCODER_F16)
-		return reference_half(((const uint16_t *) t->data)[i]);
-	bits = (uint32_t) ((const uint16_t *) t->data)[i] << 16;
+		return reference_half(half);
+	bits = (uint32_t) half << 16;
 	memcpy(&value, &bits, sizeof(value));
 	return (double) value;
 }

@@ -43,8 +43,8 @@ struct encoder_tensor
 	uint8_t		rank;
 	bool		transposed;			/* a matrix whose file has [inputs, outputs] */
 	int64_t		dims[4];			/* as if it were not transposed */
-	const void *data;				/* in the files' mapping, which outlives the encoder; aligned to
-									 * the element at least where it is F32 */
+	const void *data;				/* in the files' mapping, which outlives the encoder; not aligned to
+									 * anything */
 	const char *name;				/* in the file, for messages; the encoder's memory */
 };
 

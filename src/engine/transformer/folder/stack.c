@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../half.h"
+
 #define NAME_MAX_BYTES	512
 
 /* ---- one tensor ---- */
@@ -23,22 +25,6 @@ shape_text(const int64_t *dims, uint32_t rank, char text[64])
 		used += (size_t) snprintf(text + used, 64 - used, i == 0 ? "%lld" : ", %lld", (long long) dims[i]);
 	snprintf(text + used, 64 - used, "]");
 	return text;
-}
-
-/* Data that is not aligned to its elements is copied. */
-static bool
-aligned_data(struct folder *f, const struct weight *weight, const void **data)
-{
-	size_t		element = weight->type == WEIGHT_F32 ? 4 : 2;
-
-	*data = weight->data;
-	if ((uintptr_t) weight->data % element == 0)
-		return true;
-	*data = graph_block(f->memory, weight->bytes);
-	if (*data == NULL)
-		return false;
-	memcpy((void *) *data, weight->data, weight->bytes);
-	return true;
 }
 
 static bool
@@ -58,7 +44,8 @@ fill_tensor(struct folder *f, struct weight *weight, const int64_t *dims, uint32
 	tensor->rank = (uint8_t) rank;
 	memcpy(tensor->dims, dims, rank * sizeof(*dims));
 	tensor->name = weight->name;
-	return aligned_data(f, weight, &tensor->data);
+	tensor->data = weight->data;
+	return true;
 }
 
 static bool
@@ -169,29 +156,19 @@ read_embeddings(struct folder *f)
 /* ---- attention's bias by distance ---- */
 
 static float
-half_value(uint16_t half)
-{
-	int			exponent = half >> 10 & 31;
-	float		mantissa = (float) (half & 1023);
-	float		value = exponent == 31 ? (mantissa == 0 ? INFINITY : NAN) :
-		exponent == 0 ? ldexpf(mantissa, -24) : ldexpf(1024 + mantissa, exponent - 25);
-
-	return half >> 15 ? -value : value;
-}
-
-static float
 tensor_value(const struct encoder_tensor *tensor, int64_t i)
 {
-	uint32_t	bits;
+	const uint8_t *data = tensor->data;
+	uint16_t	half;
 	float		value;
 
 	if (tensor->storage == ENCODER_F32)
-		return ((const float *) tensor->data)[i];
-	if (tensor->storage == ENCODER_F16)
-		return half_value(((const uint16_t *) tensor->data)[i]);
-	bits = (uint32_t) ((const uint16_t *) tensor->data)[i] << 16;
-	memcpy(&value, &bits, sizeof(value));
-	return value;
+	{
+		memcpy(&value, data + 4 * i, sizeof(value));
+		return value;
+	}
+	memcpy(&half, data + 2 * i, sizeof(half));
+	return tensor->storage == ENCODER_F16 ? half_f32_of_f16(half) : half_f32_of_bf16(half);
 }
 
 /*

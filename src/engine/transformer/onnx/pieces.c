@@ -24,7 +24,7 @@ walk_weight(struct walk *w, int32_t name, uint32_t rank, struct encoder_tensor *
 	tensor->name = folder_text(w->folder, "%s", w->model->names[name]);
 	if (tensor->name == NULL)
 		return false;
-	tensor->data = onnx_tensor_direct(constant);
+	tensor->data = constant->raw.data;	/* as long as its shape says: onnx_tensor_parse */
 	if (tensor->data == NULL)
 	{
 		void	   *data = graph_block(w->folder->memory, (uint64_t) constant->elements * sizeof(float));
