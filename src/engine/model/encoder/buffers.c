@@ -119,7 +119,7 @@ bool
 encoder_buffers_grow(struct encoder_model *m, uint32_t rows, uint32_t tokens, struct status *status)
 {
 	struct encoder_buffers *b = &m->buffers;
-	uint32_t	rows_wanted = round_up(rows > b->rows ? rows : b->rows, m->model.batch_rows_max);
+	uint32_t	rows_wanted = round_up(rows > b->rows ? rows : b->rows, m->part_tokens);
 	uint32_t	tokens_wanted = round_up(tokens > b->tokens ? tokens : b->tokens, m->part_tokens);
 
 	if (rows <= b->rows && tokens <= b->tokens)
@@ -139,7 +139,7 @@ encoder_buffers_grow(struct encoder_model *m, uint32_t rows, uint32_t tokens, st
 void
 encoder_buffers_shrink(struct encoder_model *m)
 {
-	if (m->buffers.tokens <= m->part_tokens && m->buffers.rows <= m->model.batch_rows_max)
+	if (m->buffers.tokens <= m->part_tokens || m->buffers.bytes <= ENCODER_BUFFERS_KEPT)
 		return;
 	buffers_free(&m->buffers);
 	count_bytes(m);

@@ -29,7 +29,9 @@
 #include "../../transformer/program.h"
 #include "../model.h"
 
-#define ENCODER_ACTIVATIONS_MAX	(UINT64_C(64) << 20)	/* bytes that a part takes, unless one row needs more */
+#define ENCODER_PART_BYTES		(UINT64_C(8) << 20)		/* of a part's activations: they stay in the cache */
+#define ENCODER_PART_TOKENS		512u	/* at least, or weights would be read for too few */
+#define ENCODER_BUFFERS_KEPT	(UINT64_C(64) << 20)	/* bytes; what one very long row needs beyond is given back */
 #define ENCODER_REQUEST_TOKENS	(UINT64_C(1) << 25)		/* of all rows of one request */
 #define ENCODER_USUAL_TOKENS	128u	/* of a row of which nothing is known */
 #define ENCODER_ARENAS_KEPT		8u
@@ -133,7 +135,7 @@ struct encoder_model
 	int32_t    *entity_types;		/* and from each type to the signature's class */
 	uint64_t	token_bytes;		/* activations of a token, and of a row */
 	uint64_t	row_bytes;
-	uint32_t	part_tokens;		/* of a part of several rows */
+	uint32_t	part_tokens;		/* of a part of several rows, at most */
 
 	double		nsec_row;			/* predicted of a row among many: this, */
 	double		nsec_token;			/* for each token, */

@@ -132,10 +132,23 @@ ref_tokens(const struct encoder_row_ref *ref)
 	return encoder_prepared(ref->request)->rows[ref->row].tokens;
 }
 
-/* How much the part that begins at a cursor has. */
-static struct encoder_part
-part_measure(const struct encoder_model *m, struct cursor cursor)
+/* Tokens of the rows from a cursor on. */
+static uint64_t
+tokens_left(struct cursor cursor)
 {
+	struct encoder_row_ref ref;
+	uint64_t	tokens = 0;
+
+	for (; cursor_seek(&cursor, &ref); cursor.row++)
+		tokens += ref_tokens(&ref);
+	return tokens;
+}
+
+/* How much the part that begins at a cursor has: of what is left, parts of about the same size. */
+static struct encoder_part
+part_measure(const struct encoder_model *m, struct cursor cursor, uint64_t left)
+{
+	uint64_t	parts = (left + m->part_tokens - 1) / m->part_tokens;
 	struct encoder_part part = {0};
 	struct encoder_row_ref ref;
 
@@ -143,7 +156,7 @@ part_measure(const struct encoder_model *m, struct cursor cursor)
 	{
 		uint32_t	tokens = ref_tokens(&ref);
 
-		if (part.rows > 0 && (part.tokens + tokens > m->part_tokens || part.rows == m->model.batch_rows_max))
+		if (part.rows > 0 && (part.tokens + tokens > m->part_tokens || part.tokens * parts >= left))
 			break;
 		part.rows++;
 		part.tokens += tokens;
@@ -213,12 +226,14 @@ run_batch(struct encoder_model *m, struct device_queue *queue, const struct mode
 	struct model_yield *yield = m->model.yield;
 	struct cursor cursor = {.slices = slices, .slices_count = slices_count};
 	struct encoder_row_ref next;
+	uint64_t	left;
 
 	if (!slices_check(slices, slices_count, status))
 		return false;
+	left = tokens_left(cursor);
 	while (cursor_seek(&cursor, &next))
 	{
-		struct encoder_part part = part_measure(m, cursor);
+		struct encoder_part part = part_measure(m, cursor, left);
 
 		if (!encoder_buffers_grow(m, part.rows, part.tokens, status))
 			return false;
@@ -231,6 +246,7 @@ run_batch(struct encoder_model *m, struct device_queue *queue, const struct mode
 		else if (!compute(m, queue, yield, &part, status))
 			return false;
 		encoder_scatter(m, &part);
+		left -= part.tokens;
 		if (yield != NULL && cursor_seek(&cursor, &next) && !give_way(m, yield, status))
 			return false;
 	}
