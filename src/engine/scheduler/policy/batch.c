@@ -18,14 +18,15 @@ least(uint64_t a, uint64_t b)
 }
 
 /* Of rows that all take the same: how many fit; the first row of an empty batch always does. */
-static void
-equal_rows(struct batch_slice *slice, struct room *room, bool empty)
+static inline void
+equal_rows(struct batch_slice *slice, const struct room *room, bool empty)
 {
 	const struct batch_request *request = slice->request;
 	uint64_t	cost_row = request->model->cost_row;
 	uint64_t	rows = least(least(request->rows - request->taken, room->rows), room->units);
 
-	rows = least(rows, room->cost / cost_row);
+	if (room->cost < rows * cost_row)
+		rows = room->cost / cost_row;
 	if (rows == 0 && empty)
 		rows = 1;
 	slice->count = slice->rows = (uint32_t) rows;
@@ -33,11 +34,12 @@ equal_rows(struct batch_slice *slice, struct room *room, bool empty)
 	slice->cost = rows * cost_row;
 }
 
-/* Likewise, one by one; a row that is alone beyond a bound leaves no room. */
+/* Likewise, one by one. */
 static void
-weighed_rows(struct batch_slice *slice, struct room *room, bool empty)
+weighed_rows(struct batch_slice *slice, const struct room *room, bool empty)
 {
 	const struct batch_request *request = slice->request;
+	bool		alone = false;		/* a row beyond a bound, for which the batch is */
 
 	for (uint32_t row = request->taken; row < request->rows; row++)
 	{
@@ -46,11 +48,11 @@ weighed_rows(struct batch_slice *slice, struct room *room, bool empty)
 
 		if (row_takes(request, row, &units, &cost))
 		{
-			if (slice->rows >= room->rows || slice->units + units > room->units || slice->cost + cost > room->cost)
+			if (alone || slice->rows >= room->rows || slice->units + units > room->units || slice->cost + cost > room->cost)
 			{
 				if (!empty || slice->rows > 0)
 					break;
-				room->rows = 1;
+				alone = true;
 			}
 			slice->rows++;
 			slice->units += units;
@@ -60,26 +62,16 @@ weighed_rows(struct batch_slice *slice, struct room *room, bool empty)
 	}
 }
 
-/* A request's next rows, as many as fit; no rows: none of those to be computed does. */
-static struct batch_slice
-rows_that_fit(struct batch_request *request, struct room *room, bool empty)
+/* A request's next rows, as many as fit; false: none of those to be computed does. */
+static inline bool
+rows_that_fit(struct batch_request *request, const struct room *room, bool empty, struct batch_slice *slice)
 {
-	struct batch_slice slice = {.request = request, .first = request->taken};
-
+	*slice = (struct batch_slice) {.request = request, .first = request->taken};
 	if (request->units == NULL && request->costs == NULL)
-		equal_rows(&slice, room, empty);
+		equal_rows(slice, room, empty);
 	else
-		weighed_rows(&slice, room, empty);
-	return slice;
-}
-
-/* The next row alone, and those beside it that are nothing to compute. */
-static struct batch_slice
-marked_row(struct batch_request *request)
-{
-	struct room room = {.rows = 1, .units = UINT64_MAX, .cost = UINT64_MAX};
-
-	return rows_that_fit(request, &room, true);
+		weighed_rows(slice, room, empty);
+	return slice->rows > 0;
 }
 
 /* The sum of the squares of their units. */
@@ -96,12 +88,13 @@ count_pairs(const struct batch_slice *slice)
 	return pairs;
 }
 
+/* The slice behind those that the batch has is one more. */
 static void
-take(struct batch_policy *policy, struct batch *batch, const struct batch_slice *slice)
+take(struct batch_policy *policy, struct batch *batch)
 {
+	const struct batch_slice *slice = &batch->slices[batch->slices_count++];
 	uint32_t	c = slice->request->class_;
 
-	batch->slices[batch->slices_count++] = *slice;
 	queue_take(policy, slice, batch->rows_class[c] == 0);
 	batch->rows += slice->rows;
 	batch->rows_class[c] += slice->rows;
@@ -114,7 +107,7 @@ take(struct batch_policy *policy, struct batch *batch, const struct batch_slice 
 static void
 leave_room(struct room *room, const struct batch_slice *slice)
 {
-	room->rows -= (uint32_t) least(slice->rows, room->rows);
+	room->rows -= (uint32_t) least(slice->rows, room->rows);	/* more than there is: a row that is alone */
 	if (room->units != UINT64_MAX)
 		room->units -= least(slice->units, room->units);
 	if (room->cost != UINT64_MAX)
@@ -138,20 +131,19 @@ fill(struct batch_policy *policy, struct batch *batch, uint32_t class_, bool nes
 
 	for (struct batch_request *r = head->next; r != head && !is_full(batch, room); r = next)
 	{
-		struct batch_slice slice = {0};
+		struct batch_slice *slice = &batch->slices[batch->slices_count];
 
 		next = r->next;
 		if (r->formed == policy->formed || is_late(r, now) || (nested && !may_pass(r, now)))
 			continue;			/* has rows in this very batch, or is about to expire */
-		if (!r->marked && (class_ != batch->class_ || fair_may_fill(policy, r, batch->next_tag)))
-			slice = rows_that_fit(r, room, batch->rows == 0);
-		if (slice.rows == 0)
+		if (r->marked || (class_ == batch->class_ && !fair_may_fill(policy, r, batch->next_tag)) ||
+			!rows_that_fit(r, room, batch->rows == 0, slice))
 		{
 			room->passed++;
 			continue;
 		}
-		take(policy, batch, &slice);
-		leave_room(room, &slice);
+		take(policy, batch);
+		leave_room(room, slice);
 	}
 }
 
@@ -174,6 +166,8 @@ cost_beside(const struct batch_policy *policy, const struct batch *batch)
 static void
 fill_beside(struct batch_policy *policy, struct batch *batch, uint64_t now, struct room *room)
 {
+	if (batch->model->rows_waiting == 0)
+		return;
 	for (uint32_t c = 0; c < BATCH_CLASSES; c++)
 	{
 		uint64_t	most = c == INFER_CLASS_INTERACTIVE ? UINT64_MAX : cost_beside(policy, batch);
@@ -205,6 +199,7 @@ take_batch(struct batch_policy *policy, uint64_t now, struct batch *batch, bool 
 {
 	struct batch_model *model = batch->model;
 	struct batch_request *head = queue_head(model, batch->class_);
+	static const struct room one = {.rows = 1, .units = UINT64_MAX, .cost = UINT64_MAX};
 	const struct room all = choose_room(policy, model, batch->class_, now);
 	struct room room = all;
 
@@ -216,12 +211,8 @@ take_batch(struct batch_policy *policy, uint64_t now, struct batch *batch, bool 
 	batch->marked = !nested && head->marked;
 	if (!batch->marked)
 		fill(policy, batch, batch->class_, nested, now, &room);
-	else if (!is_late(head, now))
-	{
-		struct batch_slice slice = marked_row(head);
-
-		take(policy, batch, &slice);
-	}
+	else if (!is_late(head, now) && rows_that_fit(head, &one, true, &batch->slices[0]))
+		take(policy, batch);
 	if (!nested && !batch->marked)
 		fill_beside(policy, batch, now, &room);
 	note_fill(batch, &all);

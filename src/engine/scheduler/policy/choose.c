@@ -31,8 +31,9 @@ leaves_some(const struct batch_policy *policy, uint32_t class_, uint64_t now)
  * The cost that fits into a slice by prediction.  Where the part that does not depend on rows is
  * longer than a slice, leaving rows out does not help, and theirs may take another one.  Where it
  * is much of a slice, half of what is left for rows is: batches of few rows would be all constant part.
+ * UINT64_MAX: all that waits fits, which is told without a division.
  */
-static uint64_t
+static inline uint64_t
 cost_slice(const struct batch_policy *policy, const struct batch_model *model, uint32_t class_, uint64_t now)
 {
 	uint64_t	slice = policy->slice;
@@ -43,12 +44,14 @@ cost_slice(const struct batch_policy *policy, const struct batch_model *model, u
 		return UINT64_MAX;
 	if (slice > model->nsec_batch && leaves_some(policy, class_, now))
 		left -= left / 2 < slice / POLICY_BESIDE ? left / 2 : slice / POLICY_BESIDE;
+	if (nsec_of(model, model->cost_waiting + 1, model->nsec_row) <= left)
+		return UINT64_MAX;
 	cost = cost_of(model, left);
 	return cost > 0 ? cost : 1;
 }
 
-struct room
-choose_room(const struct batch_policy *policy, const struct batch_model *model, uint32_t class_, uint64_t now)
+static inline struct room
+room_of(const struct batch_policy *policy, const struct batch_model *model, uint32_t class_, uint64_t now)
 {
 	struct room room = {
 		.rows = model->rows_max < policy->rows_max ? model->rows_max : policy->rows_max,
@@ -59,6 +62,12 @@ choose_room(const struct batch_policy *policy, const struct batch_model *model, 
 	if (model->weighed && policy->units_max > 0 && policy->units_max < room.units)
 		room.units = policy->units_max;
 	return room;
+}
+
+struct room
+choose_room(const struct batch_policy *policy, const struct batch_model *model, uint32_t class_, uint64_t now)
+{
+	return room_of(policy, model, class_, now);
 }
 
 /* ---- which class and model ---- */
@@ -139,10 +148,10 @@ choose_model(const struct batch_policy *policy, uint32_t class_, enum place plac
 }
 
 /* At most: what the next batch of a class may have, if it is filled up with what waits. */
-static struct room
+static inline struct room
 room_next(const struct batch_policy *policy, const struct batch_model *model, uint32_t class_, uint64_t now)
 {
-	struct room room = choose_room(policy, model, class_, now);
+	struct room room = room_of(policy, model, class_, now);
 	const struct batch_request *head = queue_head(model, class_);
 	uint64_t	alone = next_cost(head);
 
