@@ -443,6 +443,40 @@ test_limits(void)
 		   "and is refused over the positions");
 }
 
+/* Models whose code comes with them: settings in the place of a fixture's. */
+static void
+test_nomic(void)
+{
+	static const char with[] = "{\"model_type\":\"nomic_bert\",\"architectures\":[\"NomicBertModel\"],\"n_embd\":4,\"n_layer\":1,\"n_head\":2,"
+				"\"n_inner\":6,\"n_positions\":64,\"vocab_size\":10,\"activation_function\":\"gelu\",\"rotary_emb_fraction\":1%s}";
+	static const char weights[] = "embeddings.word_embeddings.weight 10 4;embeddings.token_type_embeddings.weight 2 4;emb_ln.weight 4;emb_ln.bias 4;"
+				"encoder.layers.0.attn.Wqkv.weight 12 4;encoder.layers.0.attn.Wqkv.bias 12;encoder.layers.0.attn.out_proj.weight 4 4;"
+				"encoder.layers.0.attn.out_proj.bias 4;encoder.layers.0.mlp.fc1.weight 6 4;encoder.layers.0.mlp.fc1.bias 6;"
+				"encoder.layers.0.mlp.fc2.weight 4 6;encoder.layers.0.mlp.fc2.bias 4;encoder.layers.0.norm1.weight 4;encoder.layers.0.norm1.bias 4;"
+				"encoder.layers.0.norm2.weight 4;encoder.layers.0.norm2.bias 4";
+	static const char *const cases[][3] = {
+		{"", "64 config.json (n_positions)", ""},
+		{",\"rotary_scaling_factor\":2,\"max_trained_positions\":32", "32 config.json (max_trained_positions)", ""},
+		{",\"rotary_scaling_factor\":2", "64 config.json (n_positions)", ""},
+		{",\"moe_every_n_layers\":2", "refused", "\"moe_every_n_layers\" of config.json is not supported: 2.0"},
+		{",\"norm_mlp\":true", "refused", "\"norm_mlp\" of config.json is not supported: true"},
+		{",\"prenorm\":true", "refused", "\"prenorm\" of config.json is not supported: true"},
+		{",\"auto_map\":{\"AutoModel\":\"x\"},\"norm_mlp\":false,\"summary_use_proj\":true", "64 config.json (n_positions)", ""}
+	};
+
+	folder_tiny(&folder);
+	folder_weights_put(&folder, "model.safetensors", weights, "", "F32", 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		char		text[1024];
+
+		snprintf(text, sizeof(text), with, cases[i][0]);
+		folder_text_put(&folder, "config.json", text);
+		tap_ok(limit_is("", cases[i][1]) && strcmp(status.message, cases[i][2]) == 0, "Nomic's configuration%s%s", cases[i][0][0] == '\0' ? "" : " with ",
+			   cases[i][0] + (cases[i][0][0] == ','));
+	}
+}
+
 static void
 test_options(void)
 {
@@ -467,6 +501,7 @@ main(void)
 	test_tasks();
 	test_modules();
 	test_limits();
+	test_nomic();
 	test_options();
 	folder_clear(&folder);
 	return tap_done();

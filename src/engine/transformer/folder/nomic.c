@@ -1,8 +1,8 @@
 /*
  * nomic.c
  *	  Nomic BERT: BERT with rotary positions and a gated MLP.  Attributes and names: the published
- *	  code of nomic-ai/nomic-bert-2048 (modeling_hf_nomic_bert.py); text-embeddings-inference
- *	  (models/nomic.rs) reads the same.
+ *	  code of nomic-ai/nomic-bert-2048 (modeling_hf_nomic_bert.py, also in nomic-ai/contrastors);
+ *	  text-embeddings-inference (models/nomic.rs) reads the same.
  */
 #include "reader.h"
 
@@ -55,7 +55,7 @@ read_sizes(struct folder *f, const struct object *config)
 		!object_whole_or(config, "n_inner", 1, FOLDER_SIZE_MAX, 4 * e->hidden, &e->intermediate) ||
 		!object_whole(config, "vocab_size", 1, FOLDER_SIZE_MAX, &e->vocabulary) ||
 		!object_whole(config, "n_positions", 1, FOLDER_TOKENS_MAX, &f->positions_usable) ||
-		!object_whole_or(config, "type_vocab_size", 0, FOLDER_SIZE_MAX, 0, &f->layout.types_count))
+		!object_whole_or(config, "type_vocab_size", 0, FOLDER_SIZE_MAX, 2, &f->layout.types_count))
 		return false;
 	e->types_used = f->layout.types_count > 0;
 	f->positions_from = "config.json (n_positions)";
@@ -87,9 +87,29 @@ read_mlp(struct folder *f, const struct object *config)
 		return true;
 	}
 	l->gate_bias = false;
-	e->activation = strcmp(name, "gelu") == 0 ? ENCODER_GELU :
-		strcmp(name, "gelu_new") == 0 || strcmp(name, "gelu_fast") == 0 || strcmp(name, "gelu_pytorch_tanh") == 0 ? ENCODER_GELU_TANH : 0;
-	return e->activation != 0 || object_unsupported(config, "activation_function");
+	e->activation = ENCODER_GELU;
+	return strcmp(name, "gelu") == 0 || object_unsupported(config, "activation_function");
+}
+
+/*
+ * Where there is a scaling factor, the base depends on the length of texts that are longer than
+ * those of the training: such texts are over the limit.
+ */
+static bool
+read_scaling(struct folder *f, const struct object *config)
+{
+	double		factor;
+	int64_t		trained;
+
+	if (!object_number_or(config, "rotary_scaling_factor", 0, &factor) ||
+		!object_whole_or(config, "max_trained_positions", 1, FOLDER_TOKENS_MAX, 2048, &trained))
+		return false;
+	if (factor != 0 && trained < f->positions_usable)
+	{
+		f->positions_usable = trained;
+		f->positions_from = "config.json (max_trained_positions)";
+	}
+	return true;
 }
 
 static bool
@@ -118,13 +138,13 @@ nomic_config(struct folder *f, const struct object *config)
 {
 	static const char *const refused[] = {
 		"prenorm", "use_rms_norm", "parallel_block", "scale_attn_by_inverse_layer_idx", "causal", "moe_every_n_layers",
-		"rotary_emb_scale_base", "rotary_scaling_factor", NULL
+		"rotary_emb_scale_base", NULL
 	};
 	bool		scaled, bias;
 
 	f->layout = nomic_layout;
 	if (!object_known(config, known, irrelevant) || !object_refuse(config, refused) || !read_sizes(f, config) ||
-		!read_mlp(f, config) || !read_rotary(f, config) || !object_bool_or(config, "scale_attn_weights", true, &scaled) ||
+		!read_mlp(f, config) || !read_scaling(f, config) || !read_rotary(f, config) || !object_bool_or(config, "scale_attn_weights", true, &scaled) ||
 		!object_bool_or(config, "qkv_proj_bias", true, &bias) ||
 		!object_number_or(config, "layer_norm_epsilon", 1e-5, &f->encoder->norm_epsilon))
 		return false;
