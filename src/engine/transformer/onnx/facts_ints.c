@@ -4,7 +4,6 @@
  */
 #include "walk.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static void
@@ -180,18 +179,12 @@ known_equal(struct size a, struct size b, bool *equal)
 }
 
 static bool
-small(struct size a)
-{
-	return llabs(a.constant) < INT32_MAX && llabs(a.batch) < INT32_MAX && llabs(a.length) < INT32_MAX;
-}
-
-static bool
 compute(const char *op, struct size a, struct size b, struct size *result)
 {
 	int64_t		x, y;
 	bool		constant = size_constant(a, &x) && size_constant(b, &y), equal;
 
-	if (!small(a) || !small(b))
+	if (!size_small(a) || !size_small(b))
 		return false;
 	if (strcmp(op, "Add") == 0)
 		*result = (struct size) {a.constant + b.constant, a.batch + b.batch, a.length + b.length};

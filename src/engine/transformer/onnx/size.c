@@ -5,6 +5,7 @@
  */
 #include "walk.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct size
@@ -23,6 +24,12 @@ struct size
 size_length(void)
 {
 	return (struct size) {.length = 1};
+}
+
+bool
+size_small(struct size size)
+{
+	return llabs(size.constant) < INT32_MAX && llabs(size.batch) < INT32_MAX && llabs(size.length) < INT32_MAX;
 }
 
 bool
@@ -164,10 +171,13 @@ shape_reshape(const struct fact *fact, const struct fact *wanted, bool zero_copi
 	mine_product /= theirs_product;
 	if (missing < 0 && (mine_count > 0 || mine_product != 1))
 		return false;
-	if (missing >= 0 && (mine_count > 1 || mine_product > INT32_MAX))
+	if (missing >= 0 && (mine_count > 1 || mine_product > INT32_MAX || (mine_count == 1 && !size_small(mine[0]))))
 		return false;
 	if (missing >= 0)
 		dims[missing] = times(mine_count == 1 ? mine[0] : size_of(1), mine_product);
+	for (uint32_t i = 0; i < wanted->count; i++)
+		if (!size_small(dims[i]))
+			return false;
 	memcpy(result->dims, dims, wanted->count * sizeof(*dims));
 	result->rank = (uint8_t) wanted->count;
 	return true;

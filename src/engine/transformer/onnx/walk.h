@@ -125,6 +125,7 @@ extern bool walk_axes(struct walk *w, const struct onnx_node *node, uint32_t inp
 extern struct size size_of(int64_t constant);
 extern struct size size_batch(void);
 extern struct size size_length(void);
+extern bool size_small(struct size size);	/* so that sums and products of two do not overflow */
 extern bool size_is(struct size size, int64_t constant);
 extern bool size_equal(struct size a, struct size b);
 extern bool size_constant(struct size size, int64_t *constant);
