@@ -144,6 +144,10 @@ SET infer.batching = off;
 SELECT count(*) FROM (SELECT id FROM docs ORDER BY infer.cosine_similarity(e, infer.embed('bert_e5', 'once, however it is planned')) DESC LIMIT 5) s;
 RESET infer.batching;
 SELECT pg_temp.rows_computed() - :before AS rows_computed;
+-- a call that all rows share is as urgent as one by itself
+SELECT coalesce(sum(rows), 0) AS before FROM infer.stats WHERE model = 'bert_e5' AND class = 'interactive' \gset
+SELECT count(*) FROM (SELECT id FROM docs ORDER BY infer.cosine_similarity(e, infer.embed('bert_e5', 'with batches, too')) DESC LIMIT 5) s;
+SELECT sum(rows) - :before AS rows_computed FROM infer.stats WHERE model = 'bert_e5' AND class = 'interactive';
 -- the next statement, and another parameter, are computed anew
 PREPARE near(text) AS SELECT count(*) FROM docs WHERE infer.cosine_similarity(e, infer.embed('bert_e5', $1)) > 2;
 SET infer.batching = off;

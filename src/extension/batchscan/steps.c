@@ -311,11 +311,11 @@ add_to_open(Batch *batch, NodeCall *call, CallRows *rows, int row)
 	return ticket;
 }
 
-/* false: not now, unless may_end. */
+/* false: not now, unless may_end.  A call that every row shares is a single one, and as urgent. */
 static bool
 add_call(InferBatchState *node, Batch *batch, NodeCall *call, CallRows *rows, int row, bool may_end)
 {
-	int			capacity = node->ramp;
+	int			capacity = call->constant ? 1 : node->ramp;
 
 	if (rows->open != NULL && rows->open_count >= capacity)
 		send_open(batch, rows);
