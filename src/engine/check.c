@@ -32,7 +32,8 @@ print_tensors(const char *what, const struct infer_tensor *tensors, uint32_t cou
 		printf("%s\t%s\t%s [", what, tensors[i].name, infer_type_name(tensors[i].type));
 		for (uint32_t d = 0; d < tensors[i].rank; d++)
 			printf(tensors[i].dims[d] < 0 ? "%s?" : "%s%lld", d > 0 ? ", " : "", (long long) tensors[i].dims[d]);
-		printf("]%s%s\n", (tensors[i].flags & INFER_TENSOR_MISSING) != 0 ? " missing values allowed" : "",
+		printf("]%s%s%s\n", (tensors[i].flags & INFER_TENSOR_MISSING) != 0 ? " missing values allowed" : "",
+			   (tensors[i].flags & INFER_TENSOR_HIDDEN) != 0 ? " hidden" : "",
 			   tensors[i].role == INFER_ROLE_LABEL ? " label" : tensors[i].role == INFER_ROLE_SCORES ? " scores" : "");
 	}
 }
@@ -46,6 +47,15 @@ print_texts(const char *what, char *const *texts, uint32_t count)
 	for (uint32_t i = 0; i < count && i < 20; i++)
 		printf("%s %s", i > 0 ? "," : "", texts[i]);
 	printf("%s\n", count > 20 ? ", ..." : "");
+}
+
+/* What a row of the model is. */
+static const char *
+row_meaning(const struct infer_signature *s)
+{
+	if ((s->flags & INFER_SIGNATURE_ROW_BY_ROW) != 0)
+		return "one evaluation of the file's shape each";
+	return s->inputs[0].role == INFER_ROLE_TEXT ? "one text each" : "the first dimension of the inputs";
 }
 
 static void
@@ -66,7 +76,7 @@ print_model(struct model *model, const struct model_files *files)
 	print_texts("features", s->features, s->features_count);
 	printf("weights\t%llu bytes\nmemory\t%llu bytes\nbatch\t%u rows at most\nrows\t%s\n",
 		   (unsigned long long) s->bytes, (unsigned long long) model->bytes, model->batch_rows_max,
-		   (s->flags & INFER_SIGNATURE_ROW_BY_ROW) != 0 ? "one evaluation of the file's shape each" : "the first dimension of the inputs");
+		   row_meaning(s));
 	if (s->notes != NULL && s->notes[0] != '\0')
 		printf("notes\t%s\n", s->notes);
 	if (s->facts != NULL && s->facts[0] != '\0')

@@ -52,5 +52,10 @@ is((run($engine))[0], 2, 'infer-engine alone is refused');
 ($status, $out) = run($engine, 'check', "$InferServer::top/examples/wine/model.onnx");
 is($status, 0, 'infer-engine check takes a model');
 unlike($out, qr/ $/m, '... and its lines end where they end');
+($status, $out) = run($engine, 'check', "$InferServer::top/test/fixtures/text/bert_mean");
+is($status, 0, '... and the folder of a text model');
+like($out, qr/^task\tembedding\n.*^input\ttext\tstring \[\]\n.*^output\tembedding\tfloat32 \[48\]\n.*^output\ttokens\tint32 \[\?\] hidden\n.*"tokens_max":40/ms,
+	 '... of which it says the task, what goes in and out, and the limit');
+unlike($out, qr/ $/m, '... in lines that end where they end');
 
 done_testing();

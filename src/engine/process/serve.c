@@ -55,8 +55,7 @@ print_help(void)
 		   "  infer-engine check PATH [--options JSON]\n\n"
 		   "The first form serves; the server's background worker starts it, with\n"
 		   "--status-fd N and --control-fd N.  The second says what a model file or folder is,\n"
-		   "or why it cannot be used.  JSON is as the options of infer.create_model(), of which\n"
-		   "the engine needs dims alone.\n\n"
+		   "or why it cannot be used.  JSON is as the options of infer.create_model().\n\n"
 		   "Settings, with their defaults:\n");
 	settings_help();
 	printf("\nINFER_CPU=scalar, avx2 or avx512 in the environment chooses the kernels, for tests.\n");

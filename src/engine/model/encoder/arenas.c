@@ -117,7 +117,7 @@ encoder_arena_texts(struct encoder_arena *arena, uint64_t bytes)
 	if (bytes <= arena->texts_space)
 		return true;
 	while (space < bytes)
-		space *= 2;
+		space = space < TEXTS_KEPT ? space * 2 : bytes;
 	if (!grow(&arena->texts, space))
 		return false;
 	arena->texts_space = space;
