@@ -108,6 +108,7 @@ test_fixtures(void)
 		{"onnx_bert_classify", "onnx (bert, float32): classify cls, 40 tokens, 3 classes, one, 1 dense"},
 		{"onnx_distilbert", "onnx (distilbert, float32): embed mean, 40 tokens, normalized"},
 		{"onnx_distilbert_fused", "onnx (distilbert, float32): embed mean, 40 tokens, normalized"},
+		{"onnx_mpnet", "onnx (mpnet, float32): embed mean, 160 tokens, normalized"},
 		{"onnx_roberta", "onnx (roberta, float32): embed mean, 40 tokens, normalized"},
 		{"onnx_roberta_fused", "onnx (roberta, float32): embed mean, 40 tokens, normalized"},
 		{"bert_relative", "\"position_embedding_type\" of config.json is not supported: \"relative_key_query\""},

@@ -82,8 +82,9 @@ static uint8_t *
 next_operator(const struct changed *c, uint8_t *from, size_t *length)
 {
 	static const char *const ops[] = {
-		"Add", "Attention", "BiasGelu", "Cast", "Clip", "Concat", "Constant", "ConstantOfShape", "CumSum", "Div", "EmbedLayerNormalization",
-		"Equal", "Erf", "Expand", "FastGelu", "FusedMatMul", "Gather", "Gemm", "LayerNormalization", "MatMul", "Mul", "Not", "Pow",
+		"Abs", "Add", "Attention", "BiasGelu", "Cast", "Clip", "Concat", "Constant", "ConstantOfShape", "CumSum", "Div", "EmbedLayerNormalization",
+		"Equal", "Erf", "Expand", "FastGelu", "FusedMatMul", "Gather", "Gemm", "LayerNormalization", "Less", "Log", "MatMul", "Min", "Mul", "Neg", "Not",
+		"Pow", "Range",
 		"ReduceL2", "ReduceMean", "ReduceSum", "Reshape", "Shape", "SkipLayerNormalization", "Slice", "Softmax", "Sqrt", "Sub", "Tanh",
 		"Transpose", "Unsqueeze", "Where", NULL
 	};
@@ -271,6 +272,7 @@ main(void)
 	test_every_node("onnx_bert_classify", 0);
 	test_every_node("onnx_distilbert", 0);
 	test_every_node("onnx_distilbert_fused", 0);
+	test_every_node("onnx_mpnet", 0);
 	test_every_node("onnx_roberta", 0);
 	test_every_node("onnx_roberta_fused", 0);
 	test_names();

@@ -181,6 +181,21 @@ scores_of(struct walk *w, int32_t name, int32_t *scores)
 	return true;
 }
 
+/* A bias by distance that is added: it, or −1; and what it is added to. */
+static int32_t
+take_bias(struct walk *w, int32_t *name)
+{
+	const struct onnx_node *node = walk_maker(w, *name);
+
+	for (uint32_t i = 0; node_is(node, "Add") && i < 2; i++)
+		if (walk_fact(w, walk_same(w, node_input(node, i)))->kind == FACT_BIAS)
+		{
+			*name = walk_same(w, node_input(node, 1 - i));
+			return node_input(node, i);
+		}
+	return -1;
+}
+
 /* factor · queries · keysᵀ */
 static bool
 read_scores(struct walk *w, int32_t name, struct encoder_layer *layer, struct part *query, struct part *key, double *scale)
@@ -213,7 +228,7 @@ plain_attention(struct walk *w, int32_t name, int32_t *input, struct encoder_lay
 	const struct fact *joined = walk_fact(w, walk_same(w, name));
 	struct part query, key, value;
 	int64_t		axes[4];
-	int32_t		scores = -1;
+	int32_t		scores = -1, bias;
 
 	if (!node_is(reshape, "Reshape") || joined->rank != 3 || !size_equal(joined->dims[0], size_batch()) ||
 		!size_equal(joined->dims[1], size_length()))
@@ -224,14 +239,18 @@ plain_attention(struct walk *w, int32_t name, int32_t *input, struct encoder_lay
 	times = walk_maker(w, node_input(transpose, 0));
 	if (!node_is(times, "MatMul"))
 		return walk_refuse(w, node_input(transpose, 0), "an attention is expected");
-	if (!scores_of(w, node_input(times, 0), &scores) || !read_scores(w, scores, layer, &query, &key, &heads->scale) ||
+	if (!scores_of(w, node_input(times, 0), &scores))
+		return false;
+	bias = take_bias(w, &scores);
+	if (!read_scores(w, scores, layer, &query, &key, &heads->scale) ||
 		!split_heads(w, node_input(times, 1), order, &value, &layer->value))
 		return false;
 	if (value.factor != 1 || query.input != key.input || key.input != value.input || query.heads != key.heads || key.heads != value.heads)
 		return walk_refuse(w, name, "queries, keys and values of the same tokens are expected");
 	heads->count = query.heads;
+	heads->biased = bias >= 0;
 	*input = query.input;
-	return true;
+	return bias < 0 || walk_bias(w, bias, query.heads);
 }
 
 bool
@@ -239,6 +258,7 @@ walk_attention(struct walk *w, int32_t name, int32_t *input, struct encoder_laye
 {
 	const struct onnx_node *node = walk_maker(w, name);
 
+	*heads = (struct heads) {0};
 	if (node_is_contrib(node, "Attention"))
 		return fused_attention(w, name, node, input, layer, heads);
 	return plain_attention(w, name, input, layer, heads);

@@ -107,6 +107,8 @@ set_node(struct walk *w, const struct onnx_node *node)
 	if (result.kind == FACT_NONE)
 		facts_same(w, node, &result);
 	if (result.kind == FACT_NONE)
+		facts_distances(w, node, &result);
+	if (result.kind == FACT_NONE)
 		facts_data(w, node, &result);
 	if (result.alias < 0)
 		result.alias = node->outputs[0];

@@ -28,7 +28,7 @@ static bool
 is_number(const struct fact *fact)
 {
 	return fact->kind == FACT_DATA || (fact->kind == FACT_CONSTANT && fact->tensor->type == DEVICE_F32) ||
-		(fact->kind == FACT_SAME && fact->real);
+		(fact->kind == FACT_SAME && fact->real) || fact->kind == FACT_BIAS;
 }
 
 static void

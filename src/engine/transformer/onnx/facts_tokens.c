@@ -23,7 +23,7 @@ tokens_cast(struct walk *w, const struct onnx_node *node, struct fact *result)
 	uint8_t		kind = walk_fact(w, node_input(node, 0))->kind;
 	int64_t		to = node_int(node, "to", 0);
 
-	if (kind >= FACT_IDS && (to == ONNX_INT32 || to == ONNX_INT64 || (to == ONNX_BOOL && (kind == FACT_PADDING || kind == FACT_REAL))))
+	if (kind >= FACT_IDS && kind <= FACT_COLUMN && (to == ONNX_INT32 || to == ONNX_INT64 || (to == ONNX_BOOL && (kind == FACT_PADDING || kind == FACT_REAL))))
 		keep(w, node_input(node, 0), result);
 }
 

@@ -29,8 +29,11 @@ take_heads(struct walk *w, int32_t name, const struct heads *heads)
 {
 	struct encoder *e = w->folder->encoder;
 
+	if (e->heads != 0 && heads->biased != w->biased)
+		return walk_refuse(w, name, "the same bias in all layers is expected");
 	if (e->heads != 0 && (e->heads != heads->count || fabs(e->attention_scale - heads->scale) > 1e-6 * fabs(heads->scale)))
 		return walk_refuse(w, name, "attentions of equally many heads and the same scale are expected");
+	w->biased = heads->biased;
 	e->heads = heads->count;
 	e->attention_scale = heads->scale;
 	return isfinite(heads->scale) || walk_refuse(w, name, "a scale is expected");
@@ -129,6 +132,8 @@ check_sizes(struct walk *w)
 		return status_set(w->status, INFER_ERROR_UNSUPPORTED, "the ONNX file has no layer that is known");
 	e->head_size = e->hidden / e->heads;
 	e->intermediate = e->layers[0].up.weight.dims[0];
+	if (e->relative_max > 0 && w->folder->positions_usable > WALK_DISTANCE)
+		w->folder->positions_usable = WALK_DISTANCE;
 	if (!norm_shaped(w, &e->embedding_norm) || !shaped(w, &e->position_table, e->position_table.dims[0], e->hidden) ||
 		!shaped(w, &e->types, e->types.dims[0], e->hidden))
 		return false;

@@ -29,6 +29,7 @@
 #include "../folder/reader.h"
 
 #define FACT_INTS_MAX	8
+#define WALK_DISTANCE	(ENCODER_RELATIVE_MAX - 1)
 #define WALK_LOOKED_MAX	(INT64_C(1) << 26)	/* elements of constants that are looked at, of one file */
 #define WALK_TERMS_MAX	8			/* of a sum or a product */
 #define WALK_DEPTH_MAX	32
@@ -52,7 +53,10 @@ enum fact_kind
 	FACT_PADDING,					/* whether a token is the padding */
 	FACT_REAL,						/* whether it is not */
 	FACT_COUNT,						/* how many are not, up to each token */
-	FACT_POSITIONS					/* first + 0, 1, 2 … along L, or as RoBERTa counts */
+	FACT_POSITIONS,					/* first + 0, 1, 2 … along L, or as RoBERTa counts */
+	FACT_COLUMN,					/* the same, along the last axis but one: facts_distances.c */
+	FACT_DISTANCES,
+	FACT_BIAS
 };
 
 struct fact
@@ -60,11 +64,12 @@ struct fact
 	uint8_t		kind;				/* enum fact_kind */
 	uint8_t		rank;
 	bool		times_length;		/* SAME */
-	bool		real;				/* SAME: of a type with fractions */
+	bool		real;				/* SAME, DISTANCES: of a type with fractions */
 	bool		masked;				/* COUNT: 0 at the padding */
 	int32_t		alias;				/* its own name, if there is no other */
 	struct size dims[DEVICE_RANK_MAX];
-	const struct onnx_tensor *tensor;	/* CONSTANT */
+	const struct onnx_tensor *tensor;	/* CONSTANT; BIAS: the table */
+	const double *distances;		/* DISTANCES, BIAS */
 	uint32_t	count;				/* INTS */
 	struct size ints[FACT_INTS_MAX];
 	double		value;				/* SAME */
@@ -82,6 +87,9 @@ struct walk
 	struct fact *facts;				/* by name */
 	const struct onnx_node **makers;	/* by name; NULL: an input or an initialiser */
 	int64_t		looked;				/* elements of constants so far */
+	bool		biased;				/* attention has a bias: this one */
+	const struct onnx_tensor *bias_tensor;
+	const double *bias_distances;
 };
 
 /* ---- nodes (node.c) ---- */
@@ -120,7 +128,7 @@ extern int64_t whole_number(double number);
 extern bool walk_axes(struct walk *w, const struct onnx_node *node, uint32_t input, const char *attribute, int64_t *axes,
 					   uint32_t *count);
 
-/* ---- facts (size.c, facts.c, facts_ints.c, facts_data.c) ---- */
+/* ---- facts (size.c, facts.c, and a file for each kind) ---- */
 
 extern struct size size_of(int64_t constant);
 extern struct size size_batch(void);
@@ -150,6 +158,7 @@ extern bool facts_reduced(struct walk *w, const struct onnx_node *node, const st
 extern void facts_ints(struct walk *w, const struct onnx_node *node, struct fact *result);
 extern void facts_same(struct walk *w, const struct onnx_node *node, struct fact *result);
 extern void facts_tokens(struct walk *w, const struct onnx_node *node, struct fact *result);
+extern void facts_distances(struct walk *w, const struct onnx_node *node, struct fact *result);
 extern void facts_data(struct walk *w, const struct onnx_node *node, struct fact *result);
 
 /* ---- pieces (pieces.c) ---- */
@@ -198,16 +207,20 @@ extern bool walk_activation(struct walk *w, int32_t name, struct sum *inner, enu
 /* A constant of floats as a weight of these dims, file's order; false with a status. */
 extern bool walk_weight(struct walk *w, int32_t name, uint32_t rank, struct encoder_tensor *tensor);
 
-/* ---- attention.c, embeddings.c, pooling.c, walk.c ---- */
+/* ---- attention.c, facts_distances.c, embeddings.c, pooling.c, walk.c ---- */
 
 struct heads
 {
 	int64_t		count;
 	double		scale;
+	bool		biased;				/* by distance */
 };
 
 /* softmax(scale · q · kᵀ) · v of one value's q, k and v. */
 extern bool walk_attention(struct walk *w, int32_t name, int32_t *input, struct encoder_layer *layer, struct heads *heads);
+
+/* A BIAS as the encoder's, which all layers have alike. */
+extern bool walk_bias(struct walk *w, int32_t name, int64_t heads);
 
 /* The norm of a sum of embeddings, of a value for which walk_is_embeddings. */
 extern bool walk_is_embeddings(struct walk *w, int32_t name);
