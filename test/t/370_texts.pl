@@ -183,11 +183,14 @@ for my $case ([ 'LATIN1', "'Grüße an André in Zürich'" ], [ 'EUC_JIS_2004', 
 
 	$server->safe_psql("CREATE DATABASE $database TEMPLATE template0 ENCODING '$encoding' LC_COLLATE 'C' LC_CTYPE 'C'", database => 'postgres');
 	$server->safe_psql('CREATE EXTENSION infer', database => $database);
-	make_model('bert_entities', '{}', database => $database);
+	make_model('bert_entities', '{"truncate": true, "precision": "f32"}', database => $database);
 	my $client = $encoding eq 'SQL_ASCII' ? '' : "SET client_encoding = 'UTF8';";
 	my ($entities, $right) = split /\|/, $server->safe_psql("$client SELECT count(*), bool_and(substring(t from start_offset for end_offset - start_offset + 1) = e.text)
 		FROM (SELECT $text AS t) v, infer.entities('bert_entities', t) e", database => $database);
-	cmp_ok($entities, '>', 0, "$encoding: entities are found");
+	my $texts = "$client SELECT string_agg(e.text, '|' ORDER BY start_offset, end_offset) FROM (SELECT $text AS t) v, infer.entities('bert_entities', t) e";
+
+	cmp_ok($entities, '>', 1, "$encoding: entities are found");
+	is($server->safe_psql($texts, database => $database), $server->safe_psql($texts), "$encoding: those that are found in UTF-8");
 	is($right, 't', "$encoding: where substring() finds them");
 	is($server->safe_psql("$client SELECT count(*) > 1 AND bool_and(strpos(t, chunk) > 0) FROM (SELECT $text AS t) v, infer.chunk('bert_entities', t, 3)", database => $database),
 		't', "$encoding: chunks are pieces of the text");
@@ -230,6 +233,16 @@ is($server->safe_psql("SET infer.on_error = 'null'; UPDATE three SET e = infer.e
 is($server->safe_psql("SET infer.on_error = 'null'; SELECT string_agg(index::text, ',') FROM infer.embed_all('overflow', ARRAY['a', 'the', 'b']) WHERE embedding IS NULL"), 2,
 	'nor does that element');
 is($server->safe_psql("SELECT infer.try('overflow', 'the') IS NULL, infer.try('overflow', 'a') IS NULL"), 't|f', 'infer.try gives NULL for it');
+
+# ---- little shared memory ----
+
+# Requests that have ended make room for those that wait; what infer() shows of a text is still there then.
+$server->reload('infer.payload_limit' => '1MB');
+$server->safe_psql("CREATE TABLE wide AS SELECT i, 'who ' || repeat('x', 10000 + i) || ' owns the ' || repeat('y', 3000) || ' schema' AS t FROM generate_series(1, 300) i");
+my $said = join ' || ', map { "infer('bert_entities', $_)::text" } "t || ' of ' || infer.token_count('bert_entities', left(t, 10))", "infer.token_count('bert_entities', left(t, 10)) || t";
+my ($together, $alone) = map { $server->safe_psql("SET infer.statement_batch_rows = 10000; SET infer.batching = $_; SELECT md5(string_agg($said, '' ORDER BY i)) FROM wide") } qw(on off);
+is($together, $alone, 'entities of more texts than there is room for at a time');
+$server->reload('infer.payload_limit' => '256MB');
 
 # ---- privileges ----
 
