@@ -392,7 +392,9 @@ took(struct batch *b)
 		  sums.cost == b->cost_class[0] + b->cost_class[1] + b->cost_class[2], "what a batch's rows take");
 	check(b->model->ready, "of a model that is loaded");
 	check(rows == 1 || rows <= (b->model->rows_max < policy.rows_max ? b->model->rows_max : policy.rows_max), "rows at most");
-	check(rows == 1 || b->model->nsec_batch >= policy.slice || batch_nsec(b->model, b->cost) <= policy.slice, "a slice at most");
+	check(rows == 1 || b->model->nsec_batch >= policy.slice || batch_nsec(b->model, b->cost) <= policy.slice ||
+		  (b->rows_class[INFER_CLASS_INTERACTIVE] == 0 && policy.interactive_at + BATCH_ABOUT <= now &&
+		   batch_nsec(b->model, b->cost) <= policy.slice * b->model->slices_max), "a slice at most");
 	check(rows == 1 || !b->model->weighed || policy.units_max == 0 || b->units <= policy.units_max, "units at most");
 	stack[depth].interrupted = 0;
 	stack[depth].between = false;
@@ -598,6 +600,7 @@ start(uint32_t rows_max, uint64_t slice, uint32_t share)
 		models[m].nsec_row = 100 * (uint64_t) m;
 		models[m].ready = true;
 		models[m].weighed = m >= WEIGHED;
+		models[m].slices_max = m > WEIGHED ? 3 : 1;
 		models[m].cost_row = m >= WEIGHED ? 70 * (uint64_t) m : 1;
 	}
 }

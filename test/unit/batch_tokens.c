@@ -174,6 +174,22 @@ test_time(void)
 	tap_ok(forms("1@0+1 2@0+2 0@0+3"), "others' rows have a third of a slice beside an interactive one, by their costs");
 }
 
+static void
+test_slices(void)
+{
+	begin(SLICE);
+	model.slices_max = 4;
+	policy.units_max = 0;
+	push(0, INFER_CLASS_JOB, ROW(900, 900, 900, 900, 900, 900, 900, 900, 900, 900, 900, 900));
+	tap_ok(forms("0@0+4"), "what is cut may take several slices, while no interactive call is about");
+	policy.interactive_at = 1;
+	tap_ok(forms("0@4+1"), "and one otherwise");
+	policy.interactive_at = 0;
+	push(1, INFER_CLASS_INTERACTIVE, ROW(500));
+	push(2, INFER_CLASS_INTERACTIVE, ROW(500));
+	tap_ok(forms("1@0+1") && forms("2@0+1"), "as interactive ones themselves");
+}
+
 /* Two sessions that always want more; how much of the device's time the first one gets. */
 static double
 share(const int *first, const int *second)
@@ -236,6 +252,7 @@ main(void)
 	test_plain();
 	test_nothing();
 	test_time();
+	test_slices();
 	test_fair();
 	test_held();
 	return tap_done();

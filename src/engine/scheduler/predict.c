@@ -9,6 +9,7 @@
 
 #define LINE_ALWAYS		32			/* batches after which the line is drawn less often, */
 #define LINE_EVERY		16			/* each so many */
+#define WEIGHED_SLICES	8			/* of a batch of texts: a layer's products are well below an eighth of all */
 #define WARM_BATCHES	8			/* predictions before are not judged */
 
 static uint64_t
@@ -111,6 +112,7 @@ weigh(struct entry *entry)
 	uint64_t	more;
 
 	queue->weighed = entry->model->ops->prepare != NULL;
+	queue->slices_max = queue->weighed ? WEIGHED_SLICES : 1;
 	queue->cost_row = 1;
 	entry->prior_batch = 0;
 	if (!queue->weighed)

@@ -32,6 +32,9 @@
  *	- Within a class, roles get equal device time, and so do the sessions of a role (fair.c).
  *	  Equals are served in order of arrival, their models in turn.
  *	- A batch holds no more rows than are predicted to fit into a slice of time; one always.
+ *	- Where a model's batches are cut into segments and gain by being large, a batch may take
+ *	  slices_max slices as long as no interactive call is about; one that comes then waits for
+ *	  a segment.
  *	- While interactive calls are about (one has come within BATCH_ABOUT), a batch that is another
  *	  class's turn leaves a third of a slice, so that with the third that bulk rows have beside
  *	  them calls wait for one slice of others' rows in all.
@@ -125,6 +128,7 @@ struct batch_model
 	uint32_t	rows_max;			/* rows of one batch */
 	bool		ready;				/* loaded; otherwise its requests wait */
 	bool		weighed;			/* its requests come with units and costs */
+	uint32_t	slices_max;			/* that a batch may take while no interactive call is about: it is cut */
 	uint64_t	cost_row;			/* of a row that comes without; 1 where rows are not weighed */
 
 	/*

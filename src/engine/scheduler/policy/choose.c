@@ -20,11 +20,12 @@ batch_head(const struct batch *batch)
 
 /* ---- bounds ---- */
 
-/* Whether interactive calls are about, and a batch whose turn is another class's leaves them some of a slice. */
+/* Whether interactive calls are about. */
 static bool
-leaves_some(const struct batch_policy *policy, uint32_t class_, uint64_t now)
+calls_are_about(const struct batch_policy *policy, uint64_t now)
 {
-	return class_ != INFER_CLASS_INTERACTIVE && policy->interactive_at != 0 && now - policy->interactive_at < BATCH_ABOUT;
+	return policy->rows_class[INFER_CLASS_INTERACTIVE] > 0 ||
+		(policy->interactive_at != 0 && now - policy->interactive_at < BATCH_ABOUT);
 }
 
 /*
@@ -36,13 +37,14 @@ leaves_some(const struct batch_policy *policy, uint32_t class_, uint64_t now)
 static inline uint64_t
 cost_slice(const struct batch_policy *policy, const struct batch_model *model, uint32_t class_, uint64_t now)
 {
-	uint64_t	slice = policy->slice;
+	bool		about = class_ != INFER_CLASS_INTERACTIVE && calls_are_about(policy, now);
+	uint64_t	slice = policy->slice * (class_ == INFER_CLASS_INTERACTIVE || about ? 1 : model->slices_max);
 	uint64_t	left = slice > model->nsec_batch ? slice - model->nsec_batch : slice;
 	uint64_t	cost;
 
 	if (slice == 0)
 		return UINT64_MAX;
-	if (slice > model->nsec_batch && leaves_some(policy, class_, now))
+	if (slice > model->nsec_batch && about)
 		left -= left / 2 < slice / POLICY_BESIDE ? left / 2 : slice / POLICY_BESIDE;
 	if (nsec_of(model, model->cost_waiting + 1, model->nsec_row) <= left)
 		return UINT64_MAX;
