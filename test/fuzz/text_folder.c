@@ -12,7 +12,7 @@
 #include "engine/model/files.h"
 #include "folder_fixture.h"
 
-static struct model_files graphs[3];	/* fixtures: fused, plain, RoBERTa's */
+static struct model_files graphs[4];	/* fixtures: fused, plain, RoBERTa, MPNet */
 
 #define DENSE	",{\"idx\":2,\"name\":\"2\",\"path\":\"2_Dense\",\"type\":\"sentence_transformers.models.Dense\"}"
 
@@ -44,10 +44,10 @@ split(void)
 int
 LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	static const char *const folders[] = {"onnx_bert_fast", "onnx_bert_sdpa", "onnx_roberta"};
+	static const char *const folders[] = {"onnx_bert_fast", "onnx_bert_sdpa", "onnx_roberta", "onnx_mpnet"};
 	struct status status = {0};
 
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 	{
 		char		path[256];
 
@@ -61,7 +61,7 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 static void
 put_graph(const uint8_t *data, size_t size)
 {
-	const struct model_file *file = &graphs[size == 0 ? 0 : data[0] % 3].files[0];
+	const struct model_file *file = &graphs[size == 0 ? 0 : data[0] % 4].files[0];
 	uint8_t    *copy = malloc(file->size);
 
 	memcpy(copy, file->data, file->size);
