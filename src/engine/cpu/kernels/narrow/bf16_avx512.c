@@ -23,6 +23,12 @@ x_bf16(uint32_t group)
 	return lane_group(group);
 }
 
+LANE void
+hide_bf16(lane_i32 *x)
+{
+	__asm__ volatile("" : "+x"(*x));
+}
+
 LANE lane_f32
 dot_bf16(lane_f32 sum, lane_i32 x, lane_i32 column)
 {

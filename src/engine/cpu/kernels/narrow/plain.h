@@ -34,6 +34,12 @@ x_bf16(uint32_t group)
 	return halves_of(lane_group(group));
 }
 
+LANE void
+hide_bf16(x_t_bf16 *x)
+{
+	__asm__ volatile("" : "+x"(x->low), "+x"(x->high));
+}
+
 LANE lane_f32
 dot_bf16(lane_f32 sum, x_t_bf16 x, column_t_bf16 column)
 {
@@ -68,6 +74,12 @@ LANE x_t_int8
 x_int8(uint32_t group)
 {
 	return (struct shorts) {lane_group(group & 0x00FF00FF), lane_group(group >> 8 & 0x00FF00FF)};
+}
+
+LANE void
+hide_int8(x_t_int8 *x)
+{
+	__asm__ volatile("" : "+x"(x->low), "+x"(x->high));
 }
 
 LANE lane_sum

@@ -8,6 +8,7 @@
  *		P(column_t), P(column)(bytes)	one group of each lane's column
  *		P(x_t), P(x)(group)				one group of x, the same for all lanes
  *		P(dot)(sum, x, column)
+ *		P(hide)(&x)		keeps the compiler from knowing that x is what it was: for P(peak)
  *
  * Tiles are those of ../kernels_product.h: ROWS rows by PANELS panels of two vectors in
  * registers, one chain per element whatever the tile.
@@ -312,6 +313,7 @@ P(peak)(int64_t rounds)
 		UNROLL
 		for (int i = 0; i < PEAK_SUMS; i++)
 		{
+			P(hide)(&a);
 			sum[i] = P(dot)(sum[i], a, column);
 		}
 	}
