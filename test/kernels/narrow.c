@@ -80,9 +80,10 @@ chain_of_pairs(const float *x, const float *w, int64_t k_all)
 
 	for (int64_t k = 0; k < k_all; k += 2)
 	{
-		if (k + 1 < k_all)
-			sum = multiply_add(x[k + 1], w[k + 1], sum);
-		sum = multiply_add(x[k], w[k], flush(sum));
+		bool		pair = k + 1 < k_all;
+
+		sum = multiply_add(pair ? x[k + 1] : 0, pair ? w[k + 1] : 0, sum);
+		sum = multiply_add(x[k], w[k], sum);
 	}
 	return sum;
 }
@@ -96,8 +97,8 @@ chain_of_tiles(const float *x, const float *w, int64_t k_all)
 	{
 		float		part[2] = {0, 0};
 
-		for (int64_t k = k0; k < k0 + 32 && k < k_all; k++)
-			part[k % 2] = multiply_add(x[k], w[k], part[k % 2]);
+		for (int64_t k = k0; k < k0 + 32; k++)
+			part[k % 2] = multiply_add(k < k_all ? x[k] : 0, k < k_all ? w[k] : 0, part[k % 2]);
 		sum = multiply_add(1, sum, multiply_add(1, part[0], part[1]));
 	}
 	return sum;
@@ -142,6 +143,7 @@ struct trial
 	uint16_t	fn;
 	int			bias;				/* 0: none, 1: a scalar, 2: a vector */
 	bool		odd;
+	bool		tiny;				/* products about the least normal number */
 	float	   *x;					/* ROWS_MAX × k */
 	float	   *w;					/* n × k: a column's numbers side by side */
 	float	   *b;
@@ -159,6 +161,20 @@ trial_fill(struct trial *t)
 		t->w[i] = number(t->odd && t->precision == DEVICE_PRECISION_BF16);
 	for (int64_t i = 0; i < t->n; i++)
 		t->b[i] = number(false);
+	for (int64_t i = 0; i < ROWS_MAX * t->k && t->tiny; i++)
+		t->x[i] *= 0x1p-63f;
+	for (int64_t i = 0; i < t->n * t->k && t->tiny; i++)
+		t->w[i] *= 0x1p-64f;
+	for (int64_t i = 0; i < ROWS_MAX * t->k && t->tiny && t->k == 2; i += 4)
+	{
+		/* 2^-126 − 1.5 · 2^-151, nearer to the least normal number than to any denormal one, and yet denormal */
+		t->x[i] = -0x1.8p-75f;
+		t->x[i + 1] = 0x1p-63f;
+		t->w[0] = 0x1p-76f;
+		t->w[1] = 0x1p-63f;
+	}
+	for (int64_t i = 0; i < t->n && t->tiny; i++)
+		t->b[i] = half_f32_of_bits((uint32_t) i * 77777);	/* from denormal to normal */
 	if (t->precision == DEVICE_PRECISION_BF16)
 	{
 		for (int64_t i = 0; i < ROWS_MAX * t->k; i++)
@@ -286,6 +302,13 @@ trial_run(struct trial t)
 		return false;
 	}
 	x = converted(&t);
+	for (int64_t i = 0; i < ROWS_MAX * t.k && t.tiny && t.k != 2; i += 5)
+	{
+		uint16_t	denormal = (uint16_t) (next_random() & 0x807F);	/* which no cast makes */
+
+		memcpy(x + i * 2, &denormal, sizeof(denormal));
+		t.x[i] = half_f32_of_bf16(denormal);
+	}
 	x_bytes = case_bytes(&c.tensors[0], 1);
 	most = bindings_run(&c, &t, x, ROWS_MAX);
 	for (size_t i = 0; i < sizeof(row_counts) / sizeof(*row_counts) && fine; i++)
@@ -316,6 +339,7 @@ test_products(struct device *device, const char *arch, uint8_t precision, bool t
 	};
 	bool		fine = true;
 	bool		odd = true;
+	bool		tiny = true;
 
 	for (size_t s = 0; s < sizeof(shapes) / sizeof(*shapes); s++)
 	{
@@ -329,9 +353,15 @@ test_products(struct device *device, const char *arch, uint8_t precision, bool t
 		t.odd = true;
 		t.output = s % 2 == 1 ? DEVICE_F32 : DEVICE_BF16;
 		odd = trial_run(t) && odd;
+		t.odd = false;
+		t.tiny = true;
+		if (precision == DEVICE_PRECISION_BF16 && t.k < 200)
+			tiny = trial_run(t) && tiny;
 	}
 	tap_ok(fine, "%s, %s: the bits of the reference, for any number of rows", arch, device_precision_name(precision));
-	tap_ok(odd, "%s, %s: infinities, NaN, denormals, zeros", arch, device_precision_name(precision));
+	tap_ok(odd, "%s, %s: infinities, NaN, zeros, huge numbers", arch, device_precision_name(precision));
+	if (precision == DEVICE_PRECISION_BF16)
+		tap_ok(tiny, "%s, bf16: denormal numbers and sums", arch);
 }
 
 /* ---- weights ---- */
