@@ -169,10 +169,11 @@ struct model_ops
 	 * tokens, rows get their units and costs, rows that cannot be computed are marked
 	 * (model_row_error), and what needs no device is answered.  Once for a request, when its
 	 * reply has been laid out; without the engine's lock, on any thread, for several
-	 * requests of a model at once.  Before each row it calls model_prepare_row, and stops if that says so: a row that
-	 * kills the process is found by it.  false and a status: the request as a whole fails.
-	 * Memory that it takes is the request's until release, which is called exactly once
-	 * after prepare, whatever prepare returned.  Both NULL: rows need nothing.
+	 * requests of a model at once.  Before each row it calls model_prepare_row, and stops if
+	 * that says so: a row that kills the process is found by it.  false and a status: the
+	 * request as a whole fails.  Memory that it takes is the request's until release, which is
+	 * called exactly once after prepare, with the engine's lock held, whatever prepare
+	 * returned.  Both NULL: rows need nothing.
 	 */
 	bool		(*prepare) (struct model *model, struct model_request *request, struct status *status);
 	void		(*release) (struct model *model, struct model_request *request);
