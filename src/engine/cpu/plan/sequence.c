@@ -7,7 +7,7 @@
 #include <math.h>
 
 #define HEAD_SIZE_MAX	1024		/* bounds a thread's scratch */
-#define POWER_FLOPS		40			/* what a score's power costs, in operations of a product */
+#define POWER_FLOPS		36			/* what a score's power costs, in operations of a product */
 
 static bool
 is_shared(const struct device_tensor *t, int64_t elements)
@@ -36,7 +36,7 @@ plan_make_norm(struct plan_making *making)
 			return plan_refuse(making, "factors and terms must be as many constants as x is long");
 	plan->units_item = plan->axis == 0 ? 0 : elements / plan->axis;
 	plan->run = cpu_run_norm;
-	plan->nsec_item = (double) plan->units_item * 20 + (double) elements * 0.1;
+	plan->nsec_item = (double) plan->units_item * 15 + (double) elements * 0.27;
 	return true;
 }
 
@@ -66,7 +66,7 @@ plan_make_attention(struct plan_making *making)
 	plan->scratch = cpu_attention_scratch(size);
 	plan->run = cpu_run_attention;
 	plan->window = window == 0 ? 0 : 2 * window + 1;
-	plan->nsec_item = (double) (heads * size) * 1.0;
+	plan->nsec_item = (double) (heads * size) * 0.6;
 	plan->nsec_pair = (double) heads * (4.0 * (double) size + POWER_FLOPS) * making->device->nsec_flop;
 	return true;
 }
@@ -113,7 +113,7 @@ plan_make_gate(struct plan_making *making)
 	plan->axis = y->dims[y->rank - 1];
 	plan->units_item = plan_elements(y, 0, y->rank - 1);
 	plan->run = cpu_run_gate;
-	plan->nsec_item = (double) device_item_elements(y) * 1.3;
+	plan->nsec_item = (double) device_item_elements(y) * 0.45;
 	return true;
 }
 
