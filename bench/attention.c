@@ -4,7 +4,7 @@
  *	  share of a core's multiply-add peak (measured in the same run) that its two products
  *	  reach, and the share of the layer's time; and what each primitive of the layer takes.
  *
- *	attention [--quick] [--threads N] [--hidden N] [--heads N] [--length N] [--bf16] [ARCH]
+ *	attention [--quick] [--threads N] [--hidden N] [--heads N] [--length N] [--bf16 | --bf16-heads] [ARCH]
  *
  * Goal: 15 % of a layer at rows of 128 tokens, for 12 heads of 32.
  */
@@ -26,7 +26,7 @@
 enum
 {
 	T_X, T_QKV, T_BIAS_QKV, T_HEADS, T_OUT, T_BIAS, T_SCALE, T_NORMED, T_UP, T_BIAS_UP, T_DOWN, T_Y,
-	T_X_16, T_HEADS_16, T_NORMED_16, T_Y_16, TENSORS
+	T_X_16, T_HEADS_16, T_NORMED_16, T_Y_16, T_QKV_16, TENSORS
 };
 
 struct layer_op
@@ -53,6 +53,19 @@ static const struct layer_op layer_bf16[] = {
 	{"qkv", DEVICE_OP_GEMM, UNARY_NONE, {T_X_16, T_BIAS_QKV}, T_QKV, 0},
 	{"attention", DEVICE_OP_ATTENTION, 0, {T_QKV, -1}, T_HEADS, -1},
 	{"cast", DEVICE_OP_CAST, 0, {T_HEADS}, T_HEADS_16, -1},
+	{"output", DEVICE_OP_GEMM, UNARY_NONE, {T_HEADS_16, T_BIAS}, T_OUT, 1},
+	{"norm", DEVICE_OP_NORM, NORM_LAYER, {T_OUT, T_X, T_SCALE, T_BIAS}, T_NORMED, -1},
+	{"cast", DEVICE_OP_CAST, 0, {T_NORMED}, T_NORMED_16, -1},
+	{"up + gelu", DEVICE_OP_GEMM, UNARY_GELU, {T_NORMED_16, T_BIAS_UP}, T_UP, 2},
+	{"down", DEVICE_OP_GEMM, UNARY_NONE, {T_UP, T_BIAS}, T_DOWN, 3},
+	{"norm", DEVICE_OP_NORM, NORM_LAYER, {T_DOWN, T_NORMED, T_SCALE, T_BIAS}, T_Y, -1},
+	{"cast", DEVICE_OP_CAST, 0, {T_Y}, T_Y_16, -1}
+};
+
+/* Where the device has attention in bf16. */
+static const struct layer_op layer_heads[] = {
+	{"qkv", DEVICE_OP_GEMM, UNARY_NONE, {T_X_16, T_BIAS_QKV}, T_QKV_16, 0},
+	{"attention", DEVICE_OP_ATTENTION, 0, {T_QKV_16, -1}, T_HEADS_16, -1},
 	{"output", DEVICE_OP_GEMM, UNARY_NONE, {T_HEADS_16, T_BIAS}, T_OUT, 1},
 	{"norm", DEVICE_OP_NORM, NORM_LAYER, {T_OUT, T_X, T_SCALE, T_BIAS}, T_NORMED, -1},
 	{"cast", DEVICE_OP_CAST, 0, {T_NORMED}, T_NORMED_16, -1},
@@ -144,7 +157,7 @@ layer(struct device *device, struct device_tensor *tensors, struct device_weight
 
 	for (int t = 0; t < TENSORS; t++)
 		tensors[t] = tensor(DEVICE_LEAD_TOKENS, hidden);
-	tensors[T_QKV] = tensor(DEVICE_LEAD_TOKENS, 3 * hidden);
+	tensors[T_QKV_16] = tensors[T_QKV] = tensor(DEVICE_LEAD_TOKENS, 3 * hidden);
 	tensors[T_UP] = tensor(DEVICE_LEAD_TOKENS, 4 * hidden);
 	tensors[T_BIAS_QKV] = tensor(DEVICE_LEAD_NONE, 3 * hidden);
 	tensors[T_BIAS_UP] = tensor(DEVICE_LEAD_NONE, 4 * hidden);
@@ -258,6 +271,12 @@ main(int argc, char **argv)
 			bf16 = true;
 			layer_ops = layer_bf16;
 			layer_ops_count = sizeof(layer_bf16) / sizeof(*layer_bf16);
+		}
+		else if (strcmp(argv[i], "--bf16-heads") == 0)
+		{
+			bf16 = true;
+			layer_ops = layer_heads;
+			layer_ops_count = sizeof(layer_heads) / sizeof(*layer_heads);
 		}
 		else
 			options.arch = argv[i];

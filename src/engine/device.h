@@ -215,14 +215,16 @@ struct device_tensor
  *				j over the tokens of the same row; in: x[3·H·D], q of all heads, then k, then v; a (or -1):
  *				lead NONE [H, 2·i[3] + 1], what is added for j − i from −i[3] to i[3], beyond them the ends.
  *				i[2]: only j with |j − i| ≤ i[2]; 0: all.  Keys are taken in blocks of a fixed size from the row's first
- *				token on; nothing of length × length is ever stored.
+ *				token on; nothing of length × length is ever stored.  Where the device has it, x and y may both
+ *				be BF16: products are then sums in pairs (below), and a weight is rounded where it meets a value.
  * ROTARY		y = x with the first i[2] of the D = i[1] numbers of each of its first i[0] heads turned by
  *				the angle of the token's place in its row: (a, b) → (a·cos − b·sin, b·cos + a·sin), a and
  *				b being i[2]/2 apart (i[3] = 0) or neighbours (1).  in: x[…], table: lead NONE [P, i[2]],
  *				a place's i[2]/2 cosines, then sines.  A place beyond P is this row's error.
  * GATE			y[I] = fn(u) · w with x[2·I]: u its first half and w the other (i[0] = 0), or the other
  *				way round (1).  fn: a unary function.
- * POOL			y, lead ROWS: fn (POOL_*) over the tokens of a row.  A row without tokens is zeros.
+ * POOL			y, lead ROWS: fn (POOL_*) over the tokens of a row.  A row without tokens is zeros.  POOL_FIRST and
+ *				POOL_LAST: F32 or BF16.
  *
  * Products in BF16.  A product of two BF16 numbers is exact in F32; sums are F32, rounded to
  * nearest even; denormal operands and sums are zeros of their sign.  One of two chains,

@@ -30,6 +30,8 @@ error_of(struct sequence_case *c, float scale)
 
 	sequence_fill(x, tokens * in, scale);
 	sequence_fill(second, tokens * in, scale);
+	for (size_t i = 0; sequence_narrow(c) && i < tokens * in; i++)
+		((uint32_t *) x)[i] &= 0xFFFF0000u;
 	if (!case_compile(&c->op, device) || !sequence_run(c, ROWS, row_off, x, second, y, NULL))
 		worst = INFINITY;
 	for (uint32_t row = 0; row < ROWS; row++)
@@ -57,8 +59,14 @@ error_of(struct sequence_case *c, float scale)
 static void
 close_to_formula(struct sequence_case c, float scale, double bound, const char *what)
 {
-	double		error = error_of(&c, scale);
+	double		error;
 
+	if (!sequence_supported(&c, device))
+	{
+		sequence_free(&c);
+		return;
+	}
+	error = error_of(&c, scale);
 	tap_ok(error <= bound, "%s, %s: error %.2g", c.name, what, error);
 	sequence_free(&c);
 }
@@ -79,6 +87,13 @@ test_formulas(void)
 	close_to_formula(attention_case(2, 32, 0, 40), 2, 2e-6, "biases of distances up to 40");
 	close_to_formula(attention_case(2, 32, 0, 300), 2, 2e-6, "biases beyond all distances");
 	close_to_formula(attention_case(2, 12, 30, 7), 2, 2e-6, "a window and biases");
+	close_to_formula(attention_bf16_case(2, 32, 0, 0), 1, 0.01, "heads of 32");
+	close_to_formula(attention_bf16_case(2, 64, 0, 0), 4, 0.01, "heads of 64, sharp");
+	close_to_formula(attention_bf16_case(3, 5, 0, 0), 2, 0.01, "heads of 5");
+	close_to_formula(attention_bf16_case(1, 33, 0, 0), 2, 0.01, "a head of 33");
+	close_to_formula(attention_bf16_case(2, 32, 1, 0), 2, 0.01, "a window of 1");
+	close_to_formula(attention_bf16_case(1, 16, 64, 0), 2, 0.01, "a window of 64");
+	close_to_formula(attention_bf16_case(2, 12, 30, 7), 2, 0.01, "a window and biases");
 	close_to_formula(norm_case(NORM_LAYER, 384), 3, 1e-6, "layer, 384");
 	close_to_formula(norm_case(NORM_LAYER, 7), 3, 1e-6, "layer, 7");
 	close_to_formula(norm_case(NORM_RMS, 100), 3, 1e-6, "root of mean square, 100");
@@ -108,6 +123,8 @@ nan_stays(struct sequence_case c)
 	bool		one = true;
 	uint32_t	bits = 0xFFC12345u;
 
+	if (!sequence_supported(&c, device))
+		return;
 	sequence_fill(x, tokens * in, 1);
 	sequence_fill(second, tokens * in, 1);
 	memcpy(&x[(row_off[NAN_ROW] + 3) * in + in - 1], &bits, sizeof(bits));
@@ -141,6 +158,8 @@ test_nan(void)
 {
 	nan_stays(attention_case(2, 32, 0, 0));
 	nan_stays(attention_case(2, 32, 3, 5));
+	nan_stays(attention_bf16_case(2, 32, 0, 0));
+	nan_stays(attention_bf16_case(2, 32, 3, 5));
 	nan_stays(norm_case(NORM_LAYER, 40));
 	nan_stays(norm_case(NORM_RMS, 40));
 	nan_stays(gate_case(UNARY_GELU, 40, false));
@@ -150,18 +169,20 @@ test_nan(void)
 
 /* Keys of minus infinity are as if they were not there; a key of infinity takes all but is no number. */
 static void
-test_infinities(void)
+test_infinities(bool narrow)
 {
 	enum
 	{
 		TOKENS = 200, SIZE = 4
 	};
-	struct sequence_case c = attention_case(1, SIZE, 0, 0);
+	struct sequence_case c = narrow ? attention_bf16_case(1, SIZE, 0, 0) : attention_case(1, SIZE, 0, 0);
 	uint32_t	offsets[2] = {0, TOKENS};
 	float	   *x = case_alloc(TOKENS * 3 * SIZE * sizeof(float));
 	float	   *y = case_alloc(TOKENS * SIZE * sizeof(float));
 	bool		fine = true;
 
+	if (!sequence_supported(&c, device))
+		return;
 	for (int t = 0; t < TOKENS; t++)
 		for (int d = 0; d < SIZE; d++)
 		{
@@ -171,7 +192,7 @@ test_infinities(void)
 		}
 	fine = case_compile(&c.op, device) && sequence_run(&c, 1, offsets, x, NULL, y, NULL);
 	for (int i = 0; i < TOKENS * SIZE; i++)
-		fine = fine && fabsf(y[i] - 149.5f) < 1e-4f;
+		fine = fine && fabsf(y[i] - 149.5f) < (narrow ? 1 : 1e-4f);
 	tap_ok(fine, "attention: keys of minus infinity have no weight, though they come first");
 	for (int t = 0; t < TOKENS; t++)
 		x[t * 3 * SIZE + SIZE] = -INFINITY;
@@ -358,10 +379,26 @@ test_estimates(void)
 	case_free(&c.op);
 }
 
+/* Attention in bf16 is a part of what bits are the same; returns whether the device has it. */
+static bool
+test_numerics(void)
+{
+	struct sequence_case c = attention_bf16_case(1, 8, 0, 0);
+	bool		there = sequence_supported(&c, device);
+	struct device_info info;
+
+	device->ops->info(device, &info);
+	tap_ok((strstr(info.numerics_id, "-heads") != NULL) == there, "attention in bf16 is told by the numerics id, %s",
+		   info.numerics_id);
+	sequence_free(&c);
+	return there;
+}
+
 int
 main(void)
 {
-	static const char *const archs[] = {"scalar", "avx2", "avx512"};
+	bool		narrow = false;
+	static const char *const archs[] = {"scalar", "avx2", "avx512", "avx512-bf16"};
 
 	for (uint32_t row = 0; row < ROWS; row++)
 		row_off[row + 1] = row_off[row] + lengths[row];
@@ -378,11 +415,15 @@ main(void)
 			continue;
 		}
 		printf("# %s\n", archs[a]);
+		narrow = test_numerics() || narrow;
 		test_formulas();
 		test_nan();
-		test_infinities();
+		test_infinities(false);
+		test_infinities(true);
 		device->ops->close(device);
 	}
+	if (!narrow)
+		tap_skip("attention in bf16", "needs AVX512_BF16, and faster than float32");
 	device = case_device("cpu", NULL, 1);
 	test_places();
 	test_empty();

@@ -74,6 +74,36 @@ attention_case(int64_t heads, int64_t size, int64_t window, int64_t reach)
 	return c;
 }
 
+/* The same in bf16, where the device has it. */
+static inline struct sequence_case
+attention_bf16_case(int64_t heads, int64_t size, int64_t window, int64_t reach)
+{
+	struct sequence_case c = attention_case(heads, size, window, reach);
+
+	c.name = "attention in bf16";
+	c.op.tensors[0].type = c.op.tensors[c.op.inputs_count].type = DEVICE_BF16;
+	return c;
+}
+
+static inline bool
+sequence_narrow(const struct sequence_case *c)
+{
+	return c->op.tensors[0].type == DEVICE_BF16;
+}
+
+/* Only attention in bf16 may be missing. */
+static inline bool
+sequence_supported(const struct sequence_case *c, struct device *device)
+{
+	struct device_op op = c->op.op;
+	int32_t		inputs[CASE_INPUTS] = {0, 1, 2, 3};
+
+	op.inputs = inputs;
+	op.inputs_count = c->op.inputs_count;
+	op.output = (int32_t) c->op.inputs_count;
+	return !sequence_narrow(c) || device->ops->supports(device, &op, c->op.tensors) != 0;
+}
+
 /* All four inputs. */
 static inline struct sequence_case
 norm_case(uint16_t fn, int64_t n)
@@ -152,6 +182,27 @@ sequence_by_rows(const struct sequence_case *c)
 	return c->op.tensors[c->op.inputs_count].lead == DEVICE_LEAD_ROWS;
 }
 
+/* What a case in bf16 takes: the upper halves; and what it gives as float32. */
+static inline uint16_t *
+sequence_narrowed(const float *x, size_t count)
+{
+	uint16_t   *narrow = case_alloc(count * sizeof(*narrow));
+	const uint32_t *bits = (const uint32_t *) x;
+
+	for (size_t i = 0; i < count; i++)
+		narrow[i] = (uint16_t) (bits[i] >> 16);
+	return narrow;
+}
+
+static inline void
+sequence_widened(const uint16_t *narrow, float *y, size_t count)
+{
+	uint32_t   *bits = (uint32_t *) y;
+
+	for (size_t i = 0; i < count; i++)
+		bits[i] = (uint32_t) narrow[i] << 16;
+}
+
 /* x: the tokens' inputs; second: those of input 1, where it is of the tokens. */
 static inline bool
 sequence_run(struct sequence_case *c, uint32_t rows, const uint32_t *row_off, const float *x, const float *second,
@@ -161,16 +212,34 @@ sequence_run(struct sequence_case *c, uint32_t rows, const uint32_t *row_off, co
 		.items = {1, rows, row_off[rows]}, .row_off = row_off, .row_error = row_error
 	};
 	void	   *bindings[CASE_INPUTS + 1];
+	uint16_t   *x_narrow = NULL;
+	uint16_t   *y_narrow = NULL;
+	size_t		count = row_off[rows] * sequence_out(c);
+	bool		fine;
 	struct status status;
 
 	status_clear(&status);
+	if (sequence_narrow(c))
+	{
+		x_narrow = sequence_narrowed(x, row_off[rows] * sequence_in(c));
+		y_narrow = sequence_narrowed(y, count);
+	}
 	for (uint32_t i = 0; i < c->op.inputs_count; i++)
 		bindings[i] = c->shared[i] != NULL ? c->shared[i] : (void *) (i == 0 ? x : second);
 	bindings[c->op.inputs_count] = y;
-	if (case_run_batch(&c->op, &batch, bindings, &status))
-		return true;
-	printf("# %s did not run: %s\n", c->name, status.message);
-	return false;
+	if (x_narrow != NULL)
+	{
+		bindings[0] = x_narrow;
+		bindings[c->op.inputs_count] = y_narrow;
+	}
+	fine = case_run_batch(&c->op, &batch, bindings, &status);
+	if (y_narrow != NULL)
+		sequence_widened(y_narrow, y, count);
+	free(x_narrow);
+	free(y_narrow);
+	if (!fine)
+		printf("# %s did not run: %s\n", c->name, status.message);
+	return fine;
 }
 
 /* ---- formulas, of one row ---- */

@@ -38,6 +38,7 @@ struct cpu_device
 	const struct cpu_kernels *kernels;
 	const struct cpu_narrow_kernels *narrow[DEVICE_PRECISIONS];	/* [FULL]: NULL */
 	const struct cpu_narrow_casts *casts;
+	void		(*attention_bf16) (const struct cpu_attention *, int64_t, int64_t);	/* as kernels.h has it; or NULL */
 	struct pool *pool;
 	uint64_t   *beats[2];			/* by enum device_use; or NULL */
 	char		numerics_id[64];

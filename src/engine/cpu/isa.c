@@ -14,7 +14,8 @@
  * Invariants
  *	Kernels in pairs give the same bits, and so do all of int8: choosing among them changes speed alone.
  *	Tiles, which have bits of their own, are chosen where they are CLEARLY as fast again, and bf16
- *	is the default precision where it is so against float32; so that the same machine chooses the
+ *	is the default precision where it is so against float32, and then attention in bf16 is there to be
+ *	asked for; so that the same machine chooses the
  *	same at each start.
  */
 #include "cpu.h"
@@ -58,6 +59,7 @@ struct isa
 	const struct cpu_narrow_kernels *bf16;
 	const struct cpu_narrow_kernels *int8;
 	const struct cpu_narrow_casts *casts;
+	void		(*attention_bf16) (const struct cpu_attention *, int64_t, int64_t);
 };
 
 /* Of those with the same float32 kernels, the first is what the others fall back to; the widest last. */
@@ -79,7 +81,8 @@ static const struct isa isas[] = {
 	},
 	{
 		"avx512-bf16", FEATURE_AVX2 | FEATURE_AVX512 | FEATURE_AVX512_VNNI | FEATURE_AVX512_BF16,
-		&cpu_kernels_avx512, &cpu_bf16_avx512, &cpu_int8_vnni_avx512, &cpu_casts_bf16_avx512
+		&cpu_kernels_avx512, &cpu_bf16_avx512, &cpu_int8_vnni_avx512, &cpu_casts_bf16_avx512,
+		&cpu_attention_bf16_avx512
 	},
 	{
 		"amx", FEATURE_AVX2 | FEATURE_AVX512 | FEATURE_AVX512_BF16 | FEATURE_AMX,
@@ -219,6 +222,8 @@ take(struct cpu_device *device, const struct isa *isa)
 		device->nsec_flop = measure(device->kernels, NULL, false);
 	take_faster(device, DEVICE_PRECISION_BF16, isa->bf16);
 	take_faster(device, DEVICE_PRECISION_INT8, isa->int8);
+	if (isa->attention_bf16 != NULL && device->nsec_flop >= CLEARLY * measure(NULL, isa->bf16, false))
+		device->attention_bf16 = isa->attention_bf16;
 }
 
 static void

@@ -17,7 +17,7 @@ emit_pool(struct emitter *e, int32_t x)
 		[ENCODER_POOL_CLS] = POOL_FIRST, [ENCODER_POOL_MEAN] = POOL_MEAN, [ENCODER_POOL_MAX] = POOL_MAX,
 		[ENCODER_POOL_MEAN_SQRT_LEN] = POOL_MEAN_SQRT, [ENCODER_POOL_LAST] = POOL_LAST
 	};
-	int32_t		y = emit_vector(e, DEVICE_F32, DEVICE_LEAD_ROWS, e->encoder->hidden);
+	int32_t		y = emit_vector(e, e->program->tensors[x].type, DEVICE_LEAD_ROWS, e->encoder->hidden);
 
 	emit_op(e, DEVICE_OP_POOL, functions[e->encoder->pooling], 1, &x, y);
 	return y;

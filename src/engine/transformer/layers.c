@@ -108,12 +108,13 @@ emit_rotary(struct layers *layers, int32_t x, bool local)
 	return y;
 }
 
+/* In the type of x. */
 static int32_t
 emit_attention(struct layers *layers, int32_t x, bool local)
 {
 	struct emitter *e = layers->e;
 	const struct encoder *encoder = e->encoder;
-	int32_t		y = emit_vector(e, DEVICE_F32, DEVICE_LEAD_TOKENS, encoder->hidden);
+	int32_t		y = emit_vector(e, e->program->tensors[x].type, DEVICE_LEAD_TOKENS, encoder->hidden);
 	struct device_op *op = emit_op(e, DEVICE_OP_ATTENTION, 0, 2, (const int32_t[]) {x, layers->relative}, y);
 
 	if (op == NULL)
@@ -128,6 +129,26 @@ emit_attention(struct layers *layers, int32_t x, bool local)
 }
 
 /* *residual: what the result is to be added to; of the same tokens, which may be fewer than x has. */
+/* Whether heads are to be computed in bf16, as the products around them are, and can be. */
+static bool
+narrow_heads(const struct layers *layers)
+{
+	const struct encoder *encoder = layers->e->encoder;
+	struct device *device = layers->e->device;
+	struct device_tensor tensors[2] = {
+		{.type = DEVICE_BF16, .lead = DEVICE_LEAD_TOKENS, .rank = 1, .dims = {3 * encoder->hidden}, .binding = -1},
+		{.type = DEVICE_BF16, .lead = DEVICE_LEAD_TOKENS, .rank = 1, .dims = {encoder->hidden}, .binding = -1}
+	};
+	const int32_t x = 0;
+	struct device_op op = {
+		.op = DEVICE_OP_ATTENTION, .inputs_count = 1, .inputs = &x, .output = 1, .weight = -1, .node = -1,
+		.f = {encoder->attention_scale}, .i = {encoder->heads, encoder->head_size}
+	};
+
+	return layers->e->program->precision == DEVICE_PRECISION_BF16 && encoder->positions != ENCODER_POSITIONS_ROTARY &&
+		device->ops->supports(device, &op, tensors) != 0;
+}
+
 static int32_t
 attention_block(struct layers *layers, const struct encoder_layer *layer, int32_t x, int32_t *residual)
 {
@@ -138,7 +159,8 @@ attention_block(struct layers *layers, const struct encoder_layer *layer, int32_
 	const struct encoder_linear *output[] = {&layer->attention_output};
 	bool		whole = layer->qkv.weight.storage != ENCODER_ABSENT;
 
-	x = emit_linear(e, x, whole ? joined : apart, whole ? 1 : 3, ENCODER_IDENTITY, precision, false);
+	x = emit_linear(e, x, whole ? joined : apart, whole ? 1 : 3, ENCODER_IDENTITY, precision,
+					narrow_heads(layers));
 	if (e->encoder->positions == ENCODER_POSITIONS_ROTARY)
 		x = emit_rotary(layers, x, layer->local);
 	x = emit_attention(layers, x, layer->local);

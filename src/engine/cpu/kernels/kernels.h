@@ -88,11 +88,11 @@ struct cpu_float_kernels
 
 struct cpu_attention
 {
-	const float *q;
-	const float *k;
-	const float *v;
+	const void *q;					/* float32, or bf16 where y is so */
+	const void *k;
+	const void *v;
 	int64_t		x_step;				/* elements from one token to the next, of q, k and v */
-	float	   *y;
+	void	   *y;
 	int64_t		y_step;
 	int64_t		size;				/* of the head */
 	int64_t		length;				/* tokens */
@@ -115,7 +115,7 @@ struct cpu_sequence_kernels			/* float32 */
 	/* The first `turned` of `size` numbers by cosines and sines (turned / 2 each); y may be x. */
 	void		(*rotary) (const float *table, int64_t turned, bool neighbours, const float *x, float *y);
 
-	/* y[i] = fn of the count numbers x[t · step + i]. */
+	/* y[i] = fn of the count numbers x[t · step + i]; not for POOL_FIRST and POOL_LAST. */
 	void		(*pool) (int fn, const float *x, int64_t step, int64_t count, float *y, int64_t n);
 };
 

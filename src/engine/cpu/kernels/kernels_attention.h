@@ -387,6 +387,10 @@ static void
 attention(const struct cpu_attention *a, int64_t q0, int64_t q1)
 {
 	int64_t		padded = cpu_attention_padded(a->size);
+	const float *x_q = a->q;
+	const float *x_k = a->k;
+	const float *x_v = a->v;
+	float	   *y = a->y;
 	float	   *q = a->scratch;
 	float	   *o = q + padded * CPU_ATTENTION_QUERIES;
 	float	   *k = o + padded * CPU_ATTENTION_QUERIES;
@@ -404,7 +408,7 @@ attention(const struct cpu_attention *a, int64_t q0, int64_t q1)
 		key_last = a->length - q1 > a->window + CPU_ATTENTION_GROUP ? q1 + a->window + CPU_ATTENTION_GROUP : a->length;
 	}
 	for (int64_t i = q0; i < q1; i += TILE_LANES)
-		load_queries(a->q + i * a->x_step, a->x_step, a->size, q1 - i < TILE_LANES ? q1 - i : TILE_LANES,
+		load_queries(x_q + i * a->x_step, a->x_step, a->size, q1 - i < TILE_LANES ? q1 - i : TILE_LANES,
 					 (float) (a->scale * LOG2_E), q + (i - q0) * padded);
 	for (int64_t key = key_first; key < key_last; key += CPU_ATTENTION_KEYS)
 	{
@@ -416,8 +420,8 @@ attention(const struct cpu_attention *a, int64_t q0, int64_t q1)
 			.keys = a->length - key < CPU_ATTENTION_KEYS ? a->length - key : CPU_ATTENTION_KEYS
 		};
 
-		pack_rows(a->k + key * a->x_step, a->x_step, a->size, block.keys, k, padded);
-		pack_rows(a->v + key * a->x_step, a->x_step, a->size, block.keys, v, padded);
+		pack_rows(x_k + key * a->x_step, a->x_step, a->size, block.keys, k, padded);
+		pack_rows(x_v + key * a->x_step, a->x_step, a->size, block.keys, v, padded);
 		if (a->bias != NULL)
 			block.bias = pack_bias(a, q0, q1, &block, table);
 		for (int64_t i = q0; i < q1; i += TILE_LANES)
@@ -440,7 +444,7 @@ attention(const struct cpu_attention *a, int64_t q0, int64_t q1)
 	}
 	for (int64_t i = q0; i < q1; i += TILE_LANES)
 		store_outputs(o + (i - q0) * padded, sum + (i - q0), a->size, q1 - i < TILE_LANES ? q1 - i : TILE_LANES,
-					  a->y + i * a->y_step, a->y_step);
+					  y + i * a->y_step, a->y_step);
 }
 
 #undef TILE_LANES

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kernels_unroll.h"
+#include "transpose_avx512.h"
 
 #define KERNEL_ARCH		"avx512"
 #define KERNEL_TABLE	cpu_kernels_avx512
@@ -86,45 +86,7 @@ vf_mantissa(__m512 x)
 	return _mm512_castsi512_ps(_mm512_or_si512(m, _mm512_set1_epi32(0x3f000000)));
 }
 
-LANES void
-vf_transpose(__m512 *rows)
-{
-	__m512		pairs[16];
-	__m512		fours[16];			/* [4 g + c]: of rows 4 g … 4 g + 3 the columns c, 4 + c, 8 + c, 12 + c */
-
-	UNROLL
-	for (int i = 0; i < 16; i += 2)
-	{
-		pairs[i] = _mm512_unpacklo_ps(rows[i], rows[i + 1]);
-		pairs[i + 1] = _mm512_unpackhi_ps(rows[i], rows[i + 1]);
-	}
-	UNROLL
-	for (int i = 0; i < 16; i += 4)
-	{
-		UNROLL
-		for (int j = 0; j < 2; j++)
-		{
-			__m512d		low = _mm512_castps_pd(pairs[i + j]);
-			__m512d		high = _mm512_castps_pd(pairs[i + 2 + j]);
-
-			fours[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
-			fours[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
-		}
-	}
-	UNROLL
-	for (int c = 0; c < 4; c++)
-	{
-		__m512		even_low = _mm512_shuffle_f32x4(fours[c], fours[4 + c], 0x88);
-		__m512		even_high = _mm512_shuffle_f32x4(fours[8 + c], fours[12 + c], 0x88);
-		__m512		odd_low = _mm512_shuffle_f32x4(fours[c], fours[4 + c], 0xDD);
-		__m512		odd_high = _mm512_shuffle_f32x4(fours[8 + c], fours[12 + c], 0xDD);
-
-		rows[c] = _mm512_shuffle_f32x4(even_low, even_high, 0x88);
-		rows[8 + c] = _mm512_shuffle_f32x4(even_low, even_high, 0xDD);
-		rows[4 + c] = _mm512_shuffle_f32x4(odd_low, odd_high, 0x88);
-		rows[12 + c] = _mm512_shuffle_f32x4(odd_low, odd_high, 0xDD);
-	}
-}
+#define vf_transpose	transpose_f32
 
 LANES __m512d
 vd_pow2(__m512d n)

@@ -146,11 +146,6 @@ pool(int fn, const float *x, int64_t step, int64_t count, float *y, int64_t n)
 {
 	vf_t		divisor = vf_set1(fn == POOL_MEAN_SQRT ? sqrtf((float) count) : (float) count);
 
-	if (fn == POOL_FIRST || fn == POOL_LAST)
-	{
-		memcpy(y, fn == POOL_FIRST ? x : x + (count - 1) * step, (size_t) n * sizeof(float));
-		return;
-	}
 	for (int64_t i = 0; i < n; i += vf_WIDTH)
 	{
 		vf_t		total = vf_set1(fn == POOL_MAX ? -INFINITY : 0);

@@ -82,17 +82,21 @@ void
 cpu_run_pool(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t first, uint64_t last, int thread)
 {
 	const uint32_t *row_off = run->batch->row_off;
-	const float *x = cpu_address(run, &plan->inputs[0]);
-	float	   *y = cpu_address(run, &plan->output);
+	const uint8_t *x = cpu_address(run, &plan->inputs[0]);
+	uint8_t    *y = cpu_address(run, &plan->output);
+	size_t		bytes = (size_t) plan->axis * device_type_bytes(plan->type);
 
 	for (uint64_t row = first; row < last; row++)
 	{
 		int64_t		count = (int64_t) row_off[row + 1] - row_off[row];
-		float	   *to = y + (int64_t) row * plan->axis;
+		uint8_t    *to = y + row * bytes;
 
 		if (count == 0)
-			memset(to, 0, (size_t) plan->axis * sizeof(float));
+			memset(to, 0, bytes);
+		else if (plan->fn == POOL_FIRST || plan->fn == POOL_LAST)
+			memcpy(to, x + (plan->fn == POOL_FIRST ? row_off[row] : row_off[row + 1] - 1) * bytes, bytes);
 		else
-			run->device->kernels->sequence.pool(plan->fn, x + row_off[row] * plan->axis, plan->axis, count, to, plan->axis);
+			run->device->kernels->sequence.pool(plan->fn, (const float *) (x + row_off[row] * bytes), plan->axis, count,
+												(float *) to, plan->axis);
 	}
 }

@@ -84,7 +84,7 @@ static bool
 knows_type(uint16_t op, uint8_t type)
 {
 	if (type == DEVICE_BF16)
-		return op == DEVICE_OP_GEMM || op == DEVICE_OP_CAST || moves_bytes(op);
+		return op == DEVICE_OP_GEMM || op == DEVICE_OP_CAST || op == DEVICE_OP_ATTENTION || op == DEVICE_OP_POOL || moves_bytes(op);
 	if (type == DEVICE_F16)
 		return op == DEVICE_OP_CAST || moves_bytes(op);
 	if (type == DEVICE_Q8)

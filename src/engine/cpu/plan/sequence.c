@@ -51,9 +51,10 @@ plan_make_attention(struct plan_making *making)
 	int64_t		window = making->op->i[2];
 	int64_t		reach = making->op->i[3];
 
-	if (x == NULL || x->type != DEVICE_F32 || making->y->type != DEVICE_F32 || x->lead != DEVICE_LEAD_TOKENS ||
-		making->y->lead != DEVICE_LEAD_TOKENS)
-		return plan_refuse(making, "x and y must be float32, one per token");
+	if (x == NULL || making->y->type != x->type || x->lead != DEVICE_LEAD_TOKENS ||
+		making->y->lead != DEVICE_LEAD_TOKENS ||
+		(x->type != DEVICE_F32 && (x->type != DEVICE_BF16 || making->device->attention_bf16 == NULL)))
+		return plan_refuse(making, "x and y must be float32 (or where this is faster bf16), one per token");
 	if (heads < 1 || heads > PLAN_ELEMENTS_MAX || size < 1 || size > HEAD_SIZE_MAX ||
 		device_item_elements(x) != 3 * heads * size || device_item_elements(making->y) != heads * size)
 		return plan_refuse(making, "shapes are not those of the heads");
@@ -67,7 +68,8 @@ plan_make_attention(struct plan_making *making)
 	plan->run = cpu_run_attention;
 	plan->window = window == 0 ? 0 : 2 * window + 1;
 	plan->nsec_item = (double) (heads * size) * 0.6;
-	plan->nsec_pair = (double) heads * (4.0 * (double) size + POWER_FLOPS) * making->device->nsec_flop;
+	plan->nsec_pair = (double) heads * (4.0 * (double) size / (x->type == DEVICE_BF16 ? 2 : 1) + POWER_FLOPS) *
+		making->device->nsec_flop;
 	return true;
 }
 
@@ -123,15 +125,18 @@ plan_make_pool(struct plan_making *making)
 	struct cpu_plan *plan = making->plan;
 	const struct device_tensor *x = plan_input(making, 0);
 
-	if (x == NULL || x->type != DEVICE_F32 || making->y->type != DEVICE_F32 || x->lead != DEVICE_LEAD_TOKENS ||
-		making->y->lead != DEVICE_LEAD_ROWS || making->op->fn < POOL_FIRST || making->op->fn > POOL_LAST)
-		return plan_refuse(making, "x must be float32, one per token, and y one per row");
+	bool		one = making->op->fn == POOL_FIRST || making->op->fn == POOL_LAST;
+
+	if (x == NULL || making->y->type != x->type || (x->type != DEVICE_F32 && (x->type != DEVICE_BF16 || !one)) ||
+		x->lead != DEVICE_LEAD_TOKENS || making->y->lead != DEVICE_LEAD_ROWS || making->op->fn < POOL_FIRST ||
+		making->op->fn > POOL_LAST)
+		return plan_refuse(making, "x must be float32 (to take one token, or bf16), one per token, and y one per row");
 	plan->axis = device_item_elements(x);
 	if (device_item_elements(making->y) != plan->axis)
 		return plan_refuse(making, "x and y differ in shape");
 	plan->units_item = 1;
 	plan->run = cpu_run_pool;
 	plan->nsec_item = 20;
-	plan->nsec_token = making->op->fn == POOL_FIRST || making->op->fn == POOL_LAST ? 0 : (double) plan->axis * 0.1;
+	plan->nsec_token = one ? 0 : (double) plan->axis * 0.1;
 	return true;
 }

@@ -21,6 +21,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct cpu_attention;
+
 #define NARROW_GROUP	4			/* bytes */
 
 struct cpu_narrow_product
@@ -106,6 +108,7 @@ extern const struct cpu_narrow_casts cpu_casts_avx512;
 extern const struct cpu_narrow_casts cpu_casts_bf16_avx512;
 extern const struct cpu_narrow_kernels cpu_bf16_amx;
 extern const struct cpu_narrow_kernels cpu_int8_amx;
+extern void cpu_attention_bf16_avx512(const struct cpu_attention *attention, int64_t q0, int64_t q1);
 extern void cpu_bf16_of_f32_avx512(const float *x, uint16_t *y, int64_t n);	/* AVX512_BF16 */
 #endif
 
