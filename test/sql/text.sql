@@ -25,7 +25,9 @@ CREATE FUNCTION pg_temp.rounded(v real[]) RETURNS numeric[] LANGUAGE sql IMMUTAB
 
 -- what the catalogue knows of them
 SELECT name, kind, task, facts -> 'tokens_max' AS tokens_max, facts -> 'dimensions' AS dimensions, facts -> 'prompts' AS prompts, classes FROM infer.model_versions WHERE kind = 'encoder' ORDER BY name;
-SELECT i ->> 'name', i ->> 'role', i -> 'hidden' FROM infer.model_versions, jsonb_array_elements(inputs) i WHERE name = 'bert_e5';
+-- inputs and outputs: what users give and get, and nothing of what verbs ask for beside it
+SELECT name, jsonb_path_query_array(inputs, '$[*].role') AS inputs, jsonb_path_query_array(outputs, '$[*].role') AS outputs, inputs @? '$[*].hidden' OR outputs @? '$[*].hidden' AS hidden FROM infer.model_versions WHERE kind = 'encoder' ORDER BY name;
+SELECT jsonb_path_query_array(signature, '$.inputs[*] ? (@.hidden == true).role') AS stored FROM infer.model_version WHERE signature @> '{"task": "reranker"}';
 
 -- infer.embed(): real[], and what its options say of it
 SELECT pg_temp.rounded(infer.embed('bert_e5', 'the query planner'));
