@@ -5,6 +5,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 
+use File::Temp qw(tempdir);
 use InferServer;
 use IPC::Run;
 use Test::More;
@@ -37,6 +38,16 @@ for my $script (grep { -f } glob "$InferServer::top/script/*")
 }
 
 like((run("$InferServer::top/script/server", 'prefix', '--pg'))[2], qr/--pg wants a version/, 'an option without its value is named');
+
+# A part that is not in the list, and one that cannot be had, are two things.
+{
+	my $fetch = "$InferServer::top/script/fetch-models";
+
+	local $ENV{INFER_PARTS} = tempdir(CLEANUP => 1);
+	local $ENV{PIP_NO_INDEX} = 1;
+	like((run($fetch, $_, 'nonesuch'))[2], qr/no part "nonesuch"$/, "fetch-models $_ of what is not in the list") for '--path', '--folder';
+	like((run($fetch, '--folder', 'sections'))[2], qr/could not be downloaded$/, 'a download that fails says so');
+}
 
 my $engine = ($ENV{INFER_BUILD} || "$InferServer::top/build") . '/engine/infer-engine';
 my ($status, $out, $err) = run($engine, '--help');
