@@ -8,10 +8,10 @@
  *	step		one value (an argument, a column) and where it goes: an element, a whole input,
  *				or all inputs one after the other
  *	sink		an input's column of the call being written
- *	hidden		an input that no argument reaches: it says how texts are to be taken (hidden.c)
+ *	hidden		an input that no argument reaches: it says how texts are to be taken (text/)
  *
  * types.c knows which SQL types can be which inputs; binding.c plans steps from names and
- * counts; text_options.c and hidden.c see to the inputs that no argument reaches; plain.c runs the commonest ones quickly; rows.c does so for the columns of a composite value, whose type is only known
+ * counts; text/ sees to the inputs that no argument reaches; plain.c runs the commonest ones quickly; rows.c does so for the columns of a composite value, whose type is only known
  * from the value; objects.c reads jsonb by key; arrays.c and convert.c put values into
  * sinks; messages.c says what is wrong.  The way back is in results.h.
  */
@@ -199,7 +199,7 @@ extern void binding_plan_plain(const InferBinding *binding, StepList *steps);
 extern bool binding_run_plain(const InferBinding *binding, const StepList *steps,
 							  const Datum *values, const bool *nulls);
 
-/* ---- hidden.c ---- */
+/* ---- text/hidden.c ---- */
 
 /* Writes the row's hidden inputs; options NULL: as the model says. */
 extern void binding_write_hidden(const InferBinding *binding, InferCall *call, uint32 row,

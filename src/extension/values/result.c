@@ -12,7 +12,7 @@
 #include "utils/builtins.h"
 
 #include "results.h"
-#include "texts.h"
+#include "text/texts.h"
 
 /* ---- what each verb asks of a model ---- */
 

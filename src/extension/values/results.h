@@ -1,8 +1,8 @@
 /*
  * results.h
  *	  What the files share that make SQL values of a model's outputs: outputs.c knows their
- *	  elements, classes.c labels and scores, texts.c what texts give, places.c where in a text that
- *	  lies, result.c the verbs.
+ *	  elements, classes.c labels and scores, text/ what texts give and where in them that lies, result.c
+ *	  the verbs.
  */
 #ifndef INFER_VALUES_RESULTS_H
 #define INFER_VALUES_RESULTS_H

@@ -11,6 +11,7 @@
  *	table.c			which verbs there are
  *	asked.c			models, arguments, results: of one call and of many
  *	single.c		one call at a time, as SQL makes it
+ *	constant.c		what a call of constants has answered
  *	sets.c			calls that give several rows
  *	profile.c		infer.profile
  *	site.c			many calls of one place in a plan
@@ -75,7 +76,7 @@ typedef struct VerbAsked
 	struct varlena *options_given;	/* NULL: none have come */
 	InferTextOptions options;
 
-	struct VerbRemembered *remembered;	/* single.c; NULL: nothing */
+	struct VerbRemembered *remembered;	/* constant.c; NULL: nothing */
 
 	/* for whom and when the privilege was last checked */
 	Oid			checked_user;
@@ -126,6 +127,14 @@ extern const InferTextOptions *verb_options(VerbAsked *asked, const InferVerbDef
 
 /* detail: a class's number, or an embedding's dimensions (0: all). */
 extern Datum verb_result(const VerbAsked *asked, InferVerb verb, InferCall *call, uint32 row, int detail);
+
+/* Of a type whose Datum is the value itself. */
+static inline bool
+verb_by_value(InferVerb verb)
+{
+	return verb == INFER_VERB_PREDICT || verb == INFER_VERB_PROBABILITY || verb == INFER_VERB_RERANK ||
+		verb == INFER_VERB_TOKEN_COUNT;
+}
 
 /* Errors that a row's values raise while they are converted or while its result is. */
 extern bool verb_error_is_rows(int sqlerrcode);

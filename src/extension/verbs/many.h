@@ -134,12 +134,4 @@ extern void site_learn(InferSite *site, const InferCall *call, uint32 rows, uint
  */
 extern ErrorData *answer_try(void (*step) (void *), void *arg, MemoryContext context);
 
-/* Of a type whose Datum is the value itself. */
-static inline bool
-verb_by_value(InferVerb verb)
-{
-	return verb == INFER_VERB_PREDICT || verb == INFER_VERB_PROBABILITY || verb == INFER_VERB_RERANK ||
-		verb == INFER_VERB_TOKEN_COUNT;
-}
-
 #endif							/* INFER_VERBS_MANY_H */

@@ -41,4 +41,12 @@ typedef struct SingleCall
 /* One call, with the errors or NULLs that the verb and infer.on_error say; false: NULL. */
 extern bool single_run(SingleCall *single);
 
+/* ---- constant.c ---- */
+
+/* Of a verb about texts: the answer of the same constants within this command; false: none is kept. */
+extern bool single_recall(FunctionCallInfo fcinfo, SingleCall *single);
+
+/* After single_recall: the answer, if the arguments are constants. */
+extern void single_remember(FunctionCallInfo fcinfo, const SingleCall *single);
+
 #endif							/* INFER_VERBS_SINGLE_H */

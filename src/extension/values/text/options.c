@@ -1,5 +1,5 @@
 /*
- * text_options.c
+ * options.c
  *	  What the options of a verb about texts may say: {"prompt": "query", "truncate": true,
  *	  "dimensions": 256, "normalize": false, "border": "sentence"}.
  *
@@ -17,7 +17,7 @@
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 
-#include "results.h"
+#include "../results.h"
 
 static const struct
 {

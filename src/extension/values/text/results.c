@@ -1,5 +1,5 @@
 /*
- * texts.c
+ * results.c
  *	  What models make of texts: embeddings, scores, entities, tokens, chunks.
  *
  * Invariants
@@ -19,7 +19,7 @@
 #include "utils/memutils.h"
 
 #include "places.h"
-#include "results.h"
+#include "../results.h"
 #include "texts.h"
 
 /* The output of that role; its shape was checked by infer_result_wanted. */

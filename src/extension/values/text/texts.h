@@ -1,13 +1,13 @@
 /*
  * texts.h
- *	  What result.c leaves to texts.c: models that read texts.
+ *	  What ../result.c leaves to results.c: models that read texts.
  */
 #ifndef INFER_VALUES_TEXTS_H
 #define INFER_VALUES_TEXTS_H
 
 #include "postgres.h"
 
-#include "results.h"
+#include "../results.h"
 
 /* The outputs that such a verb asks for; 42809 with the verb that fits if the model has none. */
 extern uint32 texts_wanted(const InferModel *model, InferVerb verb);

@@ -5,7 +5,7 @@
  */
 #include "postgres.h"
 
-#include "parts.h"
+#include "../parts.h"
 
 static void
 write_string(const InferBinding *binding, InferCall *call, uint32 row, const InputShape *shape,
