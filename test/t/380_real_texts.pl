@@ -70,6 +70,9 @@ SQL
 		cmp_ok($right, '>=', 362, 'and nearly as many are right');
 	}
 }
+my $by_name = $server->safe_psql("SELECT infer.create_model('sections', '$sections', '{\"features\": [\"description\"]}')");
+is($server->safe_psql("SELECT count(*), bool_and(infer.classify('sections\@$by_name', p) = infer.classify('sections', description)) FROM packages p WHERE package < 'c'"),
+	$server->safe_psql("SELECT count(*), true FROM packages WHERE package < 'c'"), 'a row, whose column the option names');
 my $readme = slurp("$InferServer::top/examples/README.md");
 my ($call) = $readme =~ /^    psql -c "(SELECT package, infer\.classify[^"]+)"$/m;
 like($server->safe_psql($call), qr/\A(?:\S+\|\w+\|\w+\n?){5}\z/, "the README's call");
