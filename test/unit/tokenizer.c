@@ -458,21 +458,46 @@ test_unigram_refused(void)
 	tap_ok(!open_metaspace("sometimes"), "a scheme that is none");
 }
 
-/* A megabyte of one thing: the count, or UINT32_MAX. */
+/* How many tokens, or UINT32_MAX. */
+static uint32_t
+count_bytes(const char *text, size_t size)
+{
+	struct status status = {0};
+	uint32_t	count = UINT32_MAX;
+
+	if (tokenizer_count(tokenizer, arena, text, size, &count, &status))
+		return count;
+	printf("# %s\n", status.message);
+	return UINT32_MAX;
+}
+
+/* Of a megabyte of one thing. */
 static uint32_t
 count_of(const char *unit)
 {
 	size_t		length = strlen(unit), size = MEGABYTE / length * length;
-	struct status status = {0};
 	char	   *text = malloc(size);
-	uint32_t	count = UINT32_MAX;
+	uint32_t	count;
 
 	for (size_t i = 0; i < size; i++)
 		text[i] = unit[i % length];
-	if (!tokenizer_count(tokenizer, arena, text, size, &count, &status))
-		printf("# %s\n", status.message);
+	count = count_bytes(text, size);
 	free(text);
 	return count;
+}
+
+#define SIXTEEN		"aaaaaaaaaaaaaaaa"
+#define GROWING		"{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"" SIXTEEN SIXTEEN SIXTEEN SIXTEEN "\"}"
+
+/* What each step makes 64 times as long is refused before it is gigabytes; whatever was seen before. */
+static void
+test_growth(void)
+{
+	tap_ok(open_unigram("{\"type\":\"Sequence\",\"normalizers\":[" GROWING "," GROWING "]}", "null", "false", "") &&
+		   count_bytes("a", 1) == 4096, "a text may become 4096 times as long");
+	tap_ok(open_unigram("{\"type\":\"Sequence\",\"normalizers\":[" GROWING "," GROWING "," GROWING "]}", "null", "false", "") &&
+		   count_bytes("b", 1) == 1 && count_bytes("a", 1) == UINT32_MAX, "not 262144 times");
+	tap_ok(count_of("b") == MEGABYTE && count_bytes("a", 1) == UINT32_MAX, "nor behind a longer text");
 }
 
 /* Quadratic work would take hours, not the seconds that these take. */
@@ -617,6 +642,7 @@ main(void)
 	test_unigram();
 	test_metaspace();
 	test_precompiled();
+	test_growth();
 	test_long_unigram();
 	test_files_refused();
 	test_bpe_refused();

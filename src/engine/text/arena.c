@@ -48,7 +48,7 @@ grow(struct tokenizer_arena *arena, void *array, size_t count, size_t size)
 	return true;
 }
 
-/* Doubling ends below UINT32_MAX: texts are at most 2^28 bytes, and grow by far less than 8. */
+/* Doubling ends below UINT32_MAX: texts are at most 2^28 bytes, and normalised ones TEXT_BUFFER_MAX. */
 static uint32_t
 doubled(uint32_t space, uint32_t wanted)
 {
@@ -60,10 +60,19 @@ doubled(uint32_t space, uint32_t wanted)
 }
 
 bool
-arena_grow_buffer(struct tokenizer_arena *arena, struct text_buffer *buffer, uint32_t wanted)
+arena_too_long(struct tokenizer_arena *arena)
 {
-	uint32_t	space = doubled(buffer->space, wanted);
+	return status_set(arena->status, INFER_ERROR_INPUT, "the text is too long when the tokenizer's normalizer has made more of it");
+}
 
+bool
+arena_grow_buffer(struct tokenizer_arena *arena, struct text_buffer *buffer, uint64_t wanted)
+{
+	uint32_t	space;
+
+	if (wanted > arena->buffer_max)
+		return arena_too_long(arena);
+	space = doubled(buffer->space, (uint32_t) wanted);
 	if (!grow(arena, &buffer->bytes, space, 1) ||
 		!grow(arena, &buffer->origins, space, sizeof(*buffer->origins)))
 		return false;

@@ -29,6 +29,10 @@
 #define TEXT_IDS_MAX		(1 << 24)	/* every id of a vocabulary is below */
 #define TEXT_TOKEN_BYTES	4096	/* of one token */
 #define TEXT_CONTENT_MAX	256		/* bytes that a step of a normalizer writes */
+#define TEXT_GROWTH_MAX		16		/* times that a text grows by normalisation; Unicode's forms reach 11 */
+#define TEXT_BUFFER_LEAST	65536	/* bytes that a short text may grow to */
+#define TEXT_BUFFER_MAX		(1u << 30)	/* of any text */
+#define TEXT_BUFFER_SPARE	1024	/* bytes that a step may ask for and not use */
 #define TEXT_WORD_MAX		(1u << 20)	/* the highest max_input_chars_per_word */
 #define TEXT_STEPS_MAX		16		/* of a normalizer, and of a pre-tokenizer */
 #define TEXT_PIECES_MAX		64		/* of a template, and of one of its special tokens */
@@ -350,6 +354,7 @@ struct tokenizer_arena
 {
 	struct text_buffer buffer;		/* what was normalised */
 	struct text_buffer other;		/* of a step of the normalizer; a piece with a space before it */
+	uint32_t	buffer_max;			/* that either may be made larger to */
 	struct pending_marks marks;
 	struct pending_marks held;
 	struct merge_room merge;
@@ -385,8 +390,11 @@ extern bool tokenize_text(const struct tokenizer *tokenizer, struct tokenizer_ar
 
 /* ---- arena.c ---- */
 
+/* False, and the call's status. */
+extern bool arena_too_long(struct tokenizer_arena *arena);
+
 /* Room for more; false: the call's status is set. */
-extern bool arena_grow_buffer(struct tokenizer_arena *arena, struct text_buffer *buffer, uint32_t wanted);
+extern bool arena_grow_buffer(struct tokenizer_arena *arena, struct text_buffer *buffer, uint64_t wanted);
 extern bool arena_grow_marks(struct tokenizer_arena *arena, struct pending_marks *marks);
 extern bool arena_grow_merge(struct tokenizer_arena *arena, uint32_t wanted);
 extern bool arena_grow_paths(struct tokenizer_arena *arena, uint32_t wanted);

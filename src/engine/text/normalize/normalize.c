@@ -192,7 +192,7 @@ step_replace(struct tokenizer_arena *arena, const struct normalizer *step)
 	{
 		bool		found = find_replaced(step, in, at, &start, &stop);
 		uint32_t	kept = (found ? start : in->used) - at;
-		uint32_t	wanted = out->used + kept + content;
+		uint64_t	wanted = (uint64_t) out->used + kept + content;
 
 		if (wanted > out->space && !arena_grow_buffer(arena, out, wanted))
 			return false;
@@ -281,18 +281,32 @@ run_step(struct tokenizer_arena *arena, const struct normalizer *step)
 	return false;
 }
 
+/* How long a text, or a part of one, may become. */
+static uint32_t
+longest(size_t size)
+{
+	uint64_t	bytes = TEXT_BUFFER_LEAST + (uint64_t) size * TEXT_GROWTH_MAX;
+
+	return bytes < TEXT_BUFFER_MAX - TEXT_BUFFER_SPARE ? (uint32_t) bytes : TEXT_BUFFER_MAX - TEXT_BUFFER_SPARE;
+}
+
+/* A step that makes the text longer than that ends where a buffer would grow, or, where it is large from another text, here. */
 bool
 normalize(const struct tokenizer *tokenizer, struct tokenizer_arena *arena, const uint8_t *text, size_t size,
 		  uint32_t character)
 {
 	bool		bert = tokenizer->normalizers_count > 0 && tokenizer->normalizers[0].kind == NORMALIZE_BERT;
+	uint32_t	most = longest(size);
 
 	arena->buffer.used = 0;
+	arena->buffer_max = most + TEXT_BUFFER_SPARE;
 	if (!(bert ? bert_normalize(&tokenizer->bert, arena, text, size, character) :
 		  text_copy(arena, text, size, character)))
 		return false;
 	for (uint32_t i = bert; i < tokenizer->normalizers_count; i++)
-		if (!run_step(arena, &tokenizer->normalizers[i]))
+		if (!run_step(arena, &tokenizer->normalizers[i]) ||
+			(arena->buffer.used > most && !arena_too_long(arena)))
 			return false;
+	arena->buffer_max = TEXT_BUFFER_MAX;
 	return true;
 }

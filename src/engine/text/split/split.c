@@ -107,7 +107,8 @@ replace_spaces(struct text_run *run, const struct splitter *splitter, uint32_t s
 {
 	const struct text_buffer *in = run->buffer;
 	struct text_buffer *out = &run->arena->other;
-	uint32_t	length = splitter->letter_length, spaces = 1;
+	uint32_t	length = splitter->letter_length;
+	uint64_t	spaces = 1;
 	bool		begins = in->bytes[start] == ' ' ||
 		(end - start >= length && memcmp(in->bytes + start, splitter->letter, length) == 0);
 	bool		prepend = !begins && (splitter->scheme == PREPEND_ALWAYS ||
