@@ -309,6 +309,9 @@ test_config(void)
 		tap_ok(config_says("BertModel", cases[i].members, "", cases[i].wanted), "config.json with %s", cases[i].members + 1);
 	folder_text_put(&folder, "config.json", "{\"model_type\":\"bert\",\"hidden_size\":4.5}");
 	tap_ok(says("", "\"hidden_size\" of config.json is not a whole number"), "sizes are whole");
+	folder_text_put(&folder, "config.json", "{\"model_type\":\"mpnet\",\"hidden_size\":4,\"num_hidden_layers\":1,\"num_attention_heads\":2,"
+					"\"intermediate_size\":6,\"vocab_size\":10,\"max_position_embeddings\":8,\"relative_attention_num_buckets\":512}");
+	tap_ok(says("", "\"relative_attention_num_buckets\" of config.json is not from 4 to 511"), "no more distances are told apart than there are");
 	folder_text_put(&folder, "config.json", "{}");
 	tap_ok(says("", "config.json has no model_type"), "a model_type is wanted");
 	folder_tiny(&folder);

@@ -148,13 +148,18 @@ distilbert_config(struct folder *f, const struct object *config)
 	return read_sizes(f, config, &names);
 }
 
-/* The class's own padding is 1, whatever the configuration says. */
+/*
+ * The class's own padding is 1, whatever the configuration says.  A quarter of the buckets are single distances,
+ * the rest end at 128: so many that those alone reach 128 leave none.
+ */
+#define MPNET_BUCKETS_MAX	511
+
 static bool
 mpnet_config(struct folder *f, const struct object *config)
 {
 	f->layout = mpnet_layout;
 	return read_sizes(f, config, &usual_names) && set_first(f, config, 1) &&
-		object_whole_or(config, "relative_attention_num_buckets", 4, ENCODER_RELATIVE_MAX, 32, &f->layout.relative_buckets) &&
+		object_whole_or(config, "relative_attention_num_buckets", 4, MPNET_BUCKETS_MAX, 32, &f->layout.relative_buckets) &&
 		object_number_or(config, "layer_norm_eps", 1e-12, &f->encoder->norm_epsilon);
 }
 
