@@ -615,6 +615,24 @@ test_files_refused(void)
 	REFUSES("nothing is left", added, n, s, p, "[UNK]", v);
 }
 
+/* A tokenizer without a pre-tokenizer has none that tokenizer_config.json could disagree with. */
+static void
+test_config_alone(void)
+{
+	static const char config[] = "{\"add_prefix_space\":true,\"do_lower_case\":false}";
+	char		json[2048];
+	struct model_file list[2] = {{"tokenizer.json", (const uint8_t *) json, 0}, {"tokenizer_config.json", (const uint8_t *) config, sizeof(config) - 1}};
+	struct model_files files = {.count = 2, .files = list};
+	struct status status = {0};
+	struct tokenizer *opened;
+
+	snprintf(json, sizeof(json), FIXTURE_UNIGRAM, "null", "null", "false", "");
+	list[0].size = strlen(json);
+	opened = tokenizer_open(&files, &status);
+	tap_ok(opened != NULL, "settings of what a tokenizer has not are ignored");
+	tokenizer_close(opened);
+}
+
 int
 main(void)
 {
@@ -645,6 +663,7 @@ main(void)
 	test_growth();
 	test_long_unigram();
 	test_files_refused();
+	test_config_alone();
 	test_bpe_refused();
 	test_unigram_refused();
 	tokenizer_close(tokenizer);

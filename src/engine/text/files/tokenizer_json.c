@@ -61,10 +61,10 @@ bool
 check_config(struct tokenizer *tokenizer, json_t *config, struct status *status)
 {
 	const struct bert_normalizer *bert = &tokenizer->bert;
-	const struct splitter *last = &tokenizer->splitters[tokenizer->splitters_count - 1];
+	const struct splitter *last = tokenizer->splitters_count == 0 ? NULL : &tokenizer->splitters[tokenizer->splitters_count - 1];
 
 	read_length(tokenizer, config);
-	if (tokenizer->splitters_count > 0 && last->kind == SPLIT_BYTES &&
+	if (last != NULL && last->kind == SPLIT_BYTES &&
 		!check_flag(config, "add_prefix_space", last->add_space, status))
 		return false;
 	if (tokenizer->normalizers_count > 0 && tokenizer->normalizers[0].kind == NORMALIZE_BERT &&
