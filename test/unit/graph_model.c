@@ -360,6 +360,11 @@ test_signatures(void)
 	tap_ok(!fixture_open(&f, "layer.onnx", "{\"colour\": 1}") && strstr(f.status.message, "colour") != NULL,
 		   "an unknown option is refused");
 	fixture_close(&f);
+	tap_ok(!fixture_open(&f, "layer.onnx", "{\"file\": \"other.onnx\"}") && f.status.error == INFER_ERROR_UNSUPPORTED &&
+		   strstr(f.status.message, "option file") != NULL, "so is one for another file than is read");
+	fixture_close(&f);
+	tap_ok(fixture_open(&f, "layer.onnx", "{\"file\": \"layer.onnx\"}"), "that of the file itself is not");
+	fixture_close(&f);
 }
 
 /* ---- fusion and weights ---- */

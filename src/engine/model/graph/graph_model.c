@@ -90,11 +90,22 @@ option_dims(struct graph_model *m, json_t *dims, struct status *status)
 	return true;
 }
 
+/* It names the file that is read, and changes nothing: another one is refused, not passed over. */
+static bool
+option_file(json_t *name, const struct model_file *file, struct status *status)
+{
+	if (json_is_string(name) && strcmp(json_string_value(name), file->name) == 0)
+		return true;
+	status_set(status, INFER_ERROR_UNSUPPORTED, "the option file does not name \"%s\", which is what is read of the model", file->name);
+	status_hint(status, "Leave the option out, or name the file to use model.onnx: of models that do not read texts the option chooses none.");
+	return false;
+}
+
 /* What is not about computing belongs to the catalogue, and is left to it. */
 static bool
-read_options(struct graph_model *m, const char *options, struct status *status)
+read_options(struct graph_model *m, const char *options, const struct model_file *file, struct status *status)
 {
-	static const char *const others[] = {"features", "classes", "store", "file"};
+	static const char *const others[] = {"features", "classes", "store"};
 	json_error_t error;
 	json_t	   *root;
 	const char *key;
@@ -120,6 +131,8 @@ read_options(struct graph_model *m, const char *options, struct status *status)
 			other = other || strcmp(key, others[i]) == 0;
 		if (strcmp(key, "dims") == 0)
 			fine = option_dims(m, value, status);
+		else if (strcmp(key, "file") == 0)
+			fine = option_file(value, file, status);
 		else if (!other)
 			fine = status_set(status, INFER_ERROR_UNSUPPORTED, "unknown option \"%.200s\"", key);
 		if (!fine)
@@ -400,7 +413,7 @@ open_graph(struct graph_model *m, const struct model_files *files, const char *o
 		return false;
 	graph_init(&m->graph, &m->memory, &m->onnx, m->device, status);
 	m->graph.files = files;
-	if (!read_options(m, options, status) || !graph_lower(&m->graph))
+	if (!read_options(m, options, file, status) || !graph_lower(&m->graph))
 		return false;
 	graph_missing_inputs(&m->graph);
 	graph_roles(&m->graph);
