@@ -531,8 +531,8 @@ struct device_info
 	char		name[64];			/* "cpu", "cuda:0" */
 	char		arch[64];			/* "avx512" */
 	char		description[128];	/* the processor's or card's name */
-	char		numerics_id[64];	/* kind, architecture, kernel family, library version: with a model's
-									 * precision, what the bits of its results depend on */
+	char		numerics_id[64];	/* kind, architecture, kernel family, library version, precision_default: with
+									 * what a model's options say, what the bits of its results depend on */
 	char		weight_layout[32];	/* the order of a packed weight's elements, in each precision */
 	char		products[64];		/* the kernels of products in BF16 and INT8 */
 	uint32_t	precisions;			/* 1 << enum device_precision of those it has */

@@ -701,6 +701,8 @@ test_choice(void)
 		   device_precision_name(infos[0].precision_default));
 	tap_ok(fine, "a device has all precisions, and int8 is asked for");
 	tap_ok(strcmp(infos[0].numerics_id, infos[1].numerics_id) == 0, "its numerics id is the same at the next start");
+	tap_ok((strstr(infos[0].numerics_id, "-bf16") != NULL) == (infos[0].precision_default == DEVICE_PRECISION_BF16),
+		   "and says which precision models have that ask for none");
 }
 
 int

@@ -93,10 +93,11 @@ cpu_open(const struct device_options *options, struct status *status)
 	device->beats[DEVICE_BATCHES] = options->beat;
 	device->beats[DEVICE_CONSTANTS] = options->load_beat;
 	processor_name(device->description, sizeof(device->description));
-	snprintf(device->numerics_id, sizeof(device->numerics_id), "cpu-%s-%s-glibc-%s%s%s%s", device->kernels->arch,
+	snprintf(device->numerics_id, sizeof(device->numerics_id), "cpu-%s-%s-glibc-%s%s%s%s%s", device->kernels->arch,
 			 CPU_KERNEL_FAMILY, gnu_get_libc_version(), libm_variant(),
 			 device->narrow[DEVICE_PRECISION_BF16]->tiles ? "-tiles" : "",
-			 device->attention_bf16 != NULL ? "-heads" : "");
+			 device->attention_bf16 != NULL ? "-heads" : "",
+			 device->precision_default == DEVICE_PRECISION_BF16 ? "-bf16" : "");
 	device->nsec_byte = NSEC_BYTE;
 	return &device->base;
 }
