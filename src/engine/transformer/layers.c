@@ -128,7 +128,6 @@ emit_attention(struct layers *layers, int32_t x, bool local)
 	return y;
 }
 
-/* *residual: what the result is to be added to; of the same tokens, which may be fewer than x has. */
 /* Whether heads are to be computed in bf16, as the products around them are, and can be. */
 static bool
 narrow_heads(const struct layers *layers)
@@ -149,6 +148,7 @@ narrow_heads(const struct layers *layers)
 		device->ops->supports(device, &op, tensors) != 0;
 }
 
+/* *residual: what the result is to be added to; of the same tokens, which may be fewer than x has. */
 static int32_t
 attention_block(struct layers *layers, const struct encoder_layer *layer, int32_t x, int32_t *residual)
 {
