@@ -223,8 +223,9 @@ struct device_tensor
  *				a place's i[2]/2 cosines, then sines.  A place beyond P is this row's error.
  * GATE			y[I] = fn(u) · w with x[2·I]: u its first half and w the other (i[0] = 0), or the other
  *				way round (1).  fn: a unary function.
- * POOL			y, lead ROWS: fn (POOL_*) over the tokens of a row.  A row without tokens is zeros.  POOL_FIRST and
- *				POOL_LAST: F32 or BF16.
+ * POOL			y, lead ROWS: fn (POOL_*) over the tokens of a row, from its row_first on.  A row without such
+ *				tokens is zeros.  POOL_FIRST and POOL_LAST: F32 or BF16.  POOL_WEIGHTED: Σ p·x / Σ p, p being a
+ *				token's place in its row, from 1.
  *
  * Products in BF16.  A product of two BF16 numbers is exact in F32; sums are F32, rounded to
  * nearest even; denormal operands and sums are zeros of their sign.  One of two chains,
@@ -364,7 +365,8 @@ enum device_norm
 
 enum device_pool					/* sentence-transformers' pooling modes */
 {
-	POOL_FIRST = 1, POOL_MEAN, POOL_MAX, POOL_MEAN_SQRT, POOL_LAST
+	POOL_FIRST = 1, POOL_MEAN, POOL_MAX, POOL_MEAN_SQRT, POOL_LAST, POOL_WEIGHTED,
+	POOL_FUNCTIONS
 };
 
 struct device_lookup				/* keys are distinct; NaN may be a key */
@@ -512,6 +514,7 @@ struct device_batch
 	uint32_t	max_len;				/* tokens of the longest row, or 0 */
 	uint64_t	pairs;					/* the sum of the squares of the rows' tokens, or 0 */
 	const uint32_t *row_off;			/* items[ROWS] + 1: a row's first token; or NULL */
+	const uint32_t *row_first;			/* items[ROWS]: how many of a row's tokens POOL passes over; NULL: none */
 	uint32_t   *row_error;				/* items[ROWS]: enum infer_error, written by ops; a row
 										 * with an error goes on computing, on defined values */
 	const char **row_message;			/* items[ROWS]: a constant text, or NULL */

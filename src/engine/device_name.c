@@ -56,7 +56,7 @@ static const char *const topk_names[] = {"", "largest", "smallest"};
 static const char *const scatter_names[] = {"", "set", "add", "multiply", "max", "min"};
 static const char *const trees_names[] = {"", "sum", "min", "max"};
 static const char *const norm_names[] = {"", "layer", "rms"};
-static const char *const pool_names[] = {"", "first", "mean", "max", "mean by root of length", "last"};
+static const char *const pool_names[] = {"", "first", "mean", "max", "mean by root of length", "last", "mean weighted by place"};
 
 static const char *const type_names[] = {
 	[DEVICE_F32] = "float32", [DEVICE_F64] = "float64", [DEVICE_I32] = "int32", [DEVICE_I64] = "int64",

@@ -294,9 +294,7 @@ static const char *
 refusal(const char *name)
 {
 	static const char *const refusals[][2] = {
-		{"bert_prompt_excluded", "include_prompt"},
-		{"bert_two_poolings", "several pooling modes"},
-		{"bert_weighted", "weightedmean"}
+		{"bert_prompt_excluded", "include_prompt"}
 	};
 
 	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)

@@ -106,6 +106,7 @@ test_formulas(void)
 	close_to_formula(pool_case(POOL_MAX, 37), 3, 0, "max");
 	close_to_formula(pool_case(POOL_MEAN, 37), 3, 1e-6, "mean");
 	close_to_formula(pool_case(POOL_MEAN_SQRT, 37), 3, 1e-6, "mean by root of length");
+	close_to_formula(pool_case(POOL_WEIGHTED, 37), 3, 1e-6, "mean weighted by place");
 }
 
 /* A NaN in one row: only its outputs are NaN, and the one NaN. */
@@ -166,6 +167,7 @@ test_nan(bool narrow)
 	nan_stays(gate_case(UNARY_GELU, 40, false));
 	nan_stays(pool_case(POOL_MAX, 40));
 	nan_stays(pool_case(POOL_MEAN, 40));
+	nan_stays(pool_case(POOL_WEIGHTED, 40));
 }
 
 /* Keys of minus infinity are as if they were not there; a key of infinity takes all but is no number. */
@@ -253,6 +255,46 @@ test_empty(void)
 	case_free(&c.op);
 }
 
+/* Tokens that pooling passes over are as if they were not there, but for the places of the others. */
+static void
+test_passed_over(void)
+{
+	enum
+	{
+		SIZE = 37
+	};
+	static float y[ROWS * SIZE];
+	float	   *x = case_alloc(row_off[ROWS] * SIZE * sizeof(float));
+	uint32_t	first[ROWS];
+
+	sequence_fill(x, row_off[ROWS] * SIZE, 1);
+	for (uint32_t row = 0; row < ROWS; row++)
+		first[row] = (row_off[row + 1] - row_off[row]) * row / (ROWS - 1);
+	for (uint16_t fn = POOL_FIRST; fn < POOL_FUNCTIONS; fn++)
+	{
+		struct sequence_case c = pool_case(fn, SIZE);
+		struct device_batch batch = {.items = {1, ROWS, row_off[ROWS]}, .row_off = row_off, .row_first = first};
+		struct status status = {0};
+		bool		fine = case_compile(&c.op, device) && case_run_batch(&c.op, &batch, (void *[]) {x, y}, &status);
+
+		for (uint32_t row = 0; row < ROWS; row++)
+		{
+			double		wanted[SIZE];
+
+			pool_formula(&c, x + (row_off[row] + first[row]) * SIZE, first[row], row_off[row + 1] - row_off[row] - first[row], wanted);
+			for (int i = 0; i < SIZE; i++)
+				fine = fine && fabs(y[row * SIZE + i] - wanted[i]) <= 1e-5;
+		}
+		tap_ok(fine, "pool, function %u: from a row's first pooled token on", fn);
+		first[0] = row_off[1] + 1;
+		tap_ok(!case_run_batch(&c.op, &batch, (void *[]) {x, y}, &status) && status.error == INFER_ERROR_INTERNAL,
+			   "pool, function %u: a first token beyond the row is refused", fn);
+		first[0] = 0;
+		case_free(&c.op);
+	}
+	free(x);
+}
+
 static bool
 refused(struct sequence_case c)
 {
@@ -290,7 +332,7 @@ test_refusals(void)
 	c = gate_case(UNARY_GELU, 8, false);
 	c.op.tensors[0].dims[0] = 15;
 	tap_ok(refused(c), "gate: what has no halves is refused");
-	c = pool_case(POOL_LAST + 1, 8);
+	c = pool_case(POOL_FUNCTIONS, 8);
 	tap_ok(refused(c), "pool: an unknown function is refused");
 
 	c = attention_case(2, 32, 0, 0);
@@ -429,6 +471,7 @@ main(void)
 	device = case_device("cpu", NULL, 1);
 	test_places();
 	test_empty();
+	test_passed_over();
 	test_refusals();
 	test_tokens();
 	test_estimates();

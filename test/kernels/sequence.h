@@ -355,18 +355,22 @@ gate_formula(const struct sequence_case *c, const float *x, int64_t length, doub
 }
 
 static inline void
-pool_formula(const struct sequence_case *c, const float *x, int64_t length, double *y)
+pool_formula(const struct sequence_case *c, const float *x, int64_t place, int64_t length, double *y)
 {
 	int64_t		n = (int64_t) sequence_in(c);
 
 	for (int64_t i = 0; i < n; i++)
 	{
 		double		sum = 0;
+		double		weighted = 0;
+		double		weights = 0;
 		double		max = -INFINITY;
 
 		for (int64_t t = 0; t < length; t++)
 		{
 			sum += x[t * n + i];
+			weighted += (double) (place + t + 1) * x[t * n + i];
+			weights += (double) (place + t + 1);
 			max = x[t * n + i] > max ? x[t * n + i] : max;
 		}
 		switch (c->op.op.fn)
@@ -379,6 +383,9 @@ pool_formula(const struct sequence_case *c, const float *x, int64_t length, doub
 				break;
 			case POOL_MAX:
 				y[i] = max;
+				break;
+			case POOL_WEIGHTED:
+				y[i] = weighted / weights;
 				break;
 			default:
 				y[i] = sum / (c->op.op.fn == POOL_MEAN ? (double) length : sqrt((double) length));
@@ -406,7 +413,7 @@ sequence_formula(const struct sequence_case *c, const float *x, const float *sec
 			gate_formula(c, x, length, y);
 			break;
 		case DEVICE_OP_POOL:
-			pool_formula(c, x, length, y);
+			pool_formula(c, x, 0, length, y);
 			break;
 	}
 }

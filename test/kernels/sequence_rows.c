@@ -58,7 +58,7 @@ make_cases(void)
 	add_case(rotary_case(1, 40, 22, true, 1024));
 	add_case(gate_case(UNARY_GELU, 37, false));
 	add_case(gate_case(UNARY_SWISH, 32, true));
-	for (uint16_t fn = POOL_FIRST; fn <= POOL_LAST; fn++)
+	for (uint16_t fn = POOL_FIRST; fn < POOL_FUNCTIONS; fn++)
 		add_case(pool_case(fn, 37));
 }
 
@@ -255,11 +255,11 @@ attention_by_batch(const struct cpu_attention *a, int64_t q0, int64_t q1)
 
 /* Rows at odd places are added up from the end. */
 static void
-pool_from_the_end(int fn, const float *x, int64_t step, int64_t count, float *y, int64_t n)
+pool_from_the_end(int fn, const float *x, int64_t step, int64_t place, int64_t count, float *y, int64_t n)
 {
 	bool		odd_place = (uintptr_t) x / sizeof(float) / (size_t) step % 2 == 1;
 
-	right->pool(fn, odd_place ? x + (count - 1) * step : x, odd_place ? -step : step, count, y, n);
+	right->pool(fn, odd_place ? x + (count - 1) * step : x, odd_place ? -step : step, place, count, y, n);
 }
 
 static void

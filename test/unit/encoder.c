@@ -200,12 +200,12 @@ away_from_plain(const struct encoder_call_fixture *c, uint32_t row)
 	const struct encoder_request *prepared = encoder_prepared(&c->request);
 	const struct encoder_row *r = &prepared->rows[row];
 	double	   *hidden = reference_hidden(e, prepared->ids + r->first, prepared->types == NULL ? NULL : prepared->types + r->first, r->tokens);
-	double	   *pooled = calloc((size_t) e->hidden, sizeof(double)), out[256];
+	double	   *pooled = calloc((size_t) e->hidden * ENCODER_POOLINGS_MAX, sizeof(double)), out[256];
 	double		squares = 0;
 	int64_t		count;
 
-	reference_pool(e, hidden, r->tokens, pooled);
-	count = reference_head_on(e, pooled, out);
+	count = reference_pool(e, hidden, r->tokens, pooled);
+	count = reference_head_on(e, pooled, count, out);
 	for (int64_t i = 0; i < count; i++)
 		squares += pow(out[i] - (double) encoder_numbers(c, 0, row)[i], 2);
 	free(hidden);

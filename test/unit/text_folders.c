@@ -18,8 +18,12 @@ static const char *
 facts(const struct encoder *e, char text[512])
 {
 	static const char *const tasks[] = {"", "embed", "classify", "rerank", "regression", "entities"};
-	static const char *const poolings[] = {"tokens", "cls", "mean", "max", "mean_sqrt_len_tokens", "lasttoken"};
-	size_t		used = (size_t) snprintf(text, 512, "%s: %s %s, %u tokens", e->format, tasks[e->task], poolings[e->pooling], e->tokens_max);
+	static const char *const poolings[] = {"tokens", "cls", "mean", "max", "mean_sqrt_len_tokens", "lasttoken", "weightedmean"};
+	size_t		used = (size_t) snprintf(text, 512, "%s: %s %s", e->format, tasks[e->task], poolings[e->pooling]);
+
+	for (uint32_t i = 0; i < e->more_count; i++)
+		used += (size_t) snprintf(text + used, 512 - used, " + %s", poolings[e->more[i]]);
+	used += (size_t) snprintf(text + used, 512 - used, ", %u tokens", e->tokens_max);
 
 	if (e->classes_count > 0)
 		used += (size_t) snprintf(text + used, 512 - used, ", %u classes%s", e->classes_count, e->single_label ? ", one" : "");
@@ -113,8 +117,8 @@ test_fixtures(void)
 		{"onnx_roberta_fused", "onnx (roberta, float32): embed mean, 40 tokens, normalized"},
 		{"bert_relative", "\"position_embedding_type\" of config.json is not supported: \"relative_key_query\""},
 		{"bert_prompt_excluded", "pooling without the prompt's tokens, as \"include_prompt\" of 1_Pooling/config.json asks for, is not supported"},
-		{"bert_two_poolings", "several pooling modes at once, as 1_Pooling/config.json asks for, are not supported"},
-		{"bert_weighted", "the pooling mode \"weightedmean\" of 1_Pooling/config.json is not supported"},
+		{"bert_two_poolings", "safetensors (bert, float32): embed cls + mean, 40 tokens"},
+		{"bert_weighted", "safetensors (bert, float32): embed weightedmean, 48 tokens, normalized"},
 		{"bert_sharded", "the folder does not say how a text's vector is made of its tokens'"},
 		{"deberta", "the model_type \"deberta-v2\" of config.json is not supported"}
 	};
@@ -371,6 +375,25 @@ modules_say(const char *more, const char *pooling, const char *wanted)
 	return says("", wanted);
 }
 
+/* The poolings of the folder, in their order. */
+static bool
+poolings_are(const char *options, const char *wanted)
+{
+	static const char *const names[] = {"", "cls", "mean", "max", "mean_sqrt_len_tokens", "lasttoken", "weightedmean"};
+	struct encoder *encoder = encoder_read(&folder.files, options, &status);
+	char		text[256] = "refused";
+	size_t		used;
+
+	if (encoder != NULL)
+	{
+		used = (size_t) snprintf(text, sizeof(text), "%s", names[encoder->pooling]);
+		for (uint32_t i = 0; i < encoder->more_count; i++)
+			used += (size_t) snprintf(text + used, sizeof(text) - used, " %s", names[encoder->more[i]]);
+	}
+	encoder_free(encoder);
+	return strcmp(text, wanted) == 0;
+}
+
 #define MODULE(type, path)	",{\"type\":\"sentence_transformers.models." type "\",\"path\":\"" path "\"}"
 
 static void
@@ -394,8 +417,21 @@ test_modules(void)
 	tap_ok(modules_say(MODULE("Dense", "2_Dense") MODULE("Dense", "2_Dense"), "", "2_Dense/config.json is for vectors of 4 numbers, but the one before gives 3"), "widths follow one another");
 	folder_text_put(&folder, "2_Dense/config.json", "{\"in_features\":4,\"out_features\":3,\"activation_function\":\"torch.nn.modules.activation.Softplus\"}");
 	tap_ok(modules_say(MODULE("Dense", "2_Dense"), "", "\"activation_function\" of 2_Dense/config.json is not supported: \"torch.nn.modules.activation.Softplus\""), "an unknown activation is named");
-	tap_ok(modules_say("", ",\"pooling_mode_cls_token\":true", "several pooling modes at once, as 1_Pooling/config.json asks for, are not supported"), "two modes at once");
-	tap_ok(modules_say("", ",\"pooling_mode\":\"cls\"", ""), "the newer form of a mode");
+	folder_text_put(&folder, "2_Dense/config.json", "{\"in_features\":4,\"out_features\":3,\"activation_function\":\"torch.nn.modules.activation.Tanh\"}");
+	tap_ok(modules_say(MODULE("Dense", "2_Dense"), ",\"pooling_mode_cls_token\":true", "2_Dense/config.json is for vectors of 4 numbers, but the one before gives 8"),
+		   "two modes at once make a vector twice as long");
+	folder_text_put(&folder, "2_Dense/config.json", "{\"in_features\":8,\"out_features\":3,\"activation_function\":\"torch.nn.modules.activation.Tanh\"}");
+	folder_weights_put(&folder, "2_Dense/model.safetensors", "linear.weight 3 8;linear.bias 3", "", "F32", 0);
+	tap_ok(modules_say(MODULE("Dense", "2_Dense"), ",\"pooling_mode_cls_token\":true", ""), "and a Dense takes that");
+	tap_ok(says("{\"pooling\":\"mean\"}", "the option pooling is not for a model whose Dense takes several poolings"), "which an option cannot change");
+	tap_ok(modules_say("", ",\"pooling_mode_cls_token\":true,\"pooling_mode_weightedmean_tokens\":true", "") &&
+		   poolings_are("", "cls mean weightedmean") && poolings_are("{\"pooling\":\"max\"}", "max"), "flags of modes have their order, and an option takes their place");
+	tap_ok(modules_say("", ",\"pooling_mode\":\"cls\"", "") && poolings_are("", "cls"), "the newer form of a mode");
+	tap_ok(modules_say("", ",\"pooling_mode\":[\"lasttoken\",\"cls\",\"cls\"]", "") && poolings_are("", "lasttoken cls cls"), "and of several, in their own order");
+	tap_ok(modules_say("", ",\"pooling_mode\":[\"mean\",\"attention\"]", "the pooling mode \"attention\" of 1_Pooling/config.json is not supported"), "an unknown one among them is named");
+	tap_ok(modules_say("", ",\"pooling_mode\":[\"mean\",1]", "\"pooling_mode\" of 1_Pooling/config.json is not a mode or a list of modes"), "each is a name");
+	tap_ok(modules_say("", ",\"pooling_mode\":[]", "1_Pooling/config.json names no pooling mode"), "none is none");
+	tap_ok(modules_say("", ",\"pooling_mode\":[\"cls\",\"cls\",\"cls\",\"cls\",\"cls\",\"cls\",\"cls\"]", "1_Pooling/config.json names more than 6 pooling modes"), "there is an end");
 	tap_ok(modules_say("", ",\"pooling_mode_attention\":true", "\"pooling_mode_attention\" of 1_Pooling/config.json is not supported: true"), "an unknown mode is named");
 	tap_ok(modules_say("", ",\"include_prompt\":false", ""), "the prompt's tokens do not matter where there is no prompt");
 	folder_text_put(&folder, "config_sentence_transformers.json", "{\"prompts\":{\"query\":\"q: \"},\"default_prompt_name\":null}");

@@ -58,17 +58,17 @@ check_case(const struct encoder *e, json_t *one)
 
 	read_ids(given, types);
 	hidden = reference_hidden(e, ids, given == NULL ? NULL : types, tokens);
-	pooled = calloc((size_t) e->hidden, sizeof(double));
+	pooled = calloc((size_t) e->hidden * ENCODER_POOLINGS_MAX, sizeof(double));
 	if (json_object_get(one, "hidden") != NULL)
 		worst = difference(json_object_get(one, "hidden"), hidden, tokens * e->hidden);
 	if (wanted == NULL)
 		wanted = json_object_get(one, "logits");
 	for (int64_t t = 0; e->task == ENCODER_ENTITIES && t < tokens; t++)
-		count += reference_head_on(e, hidden + t * e->hidden, out + count);
+		count += reference_head_on(e, hidden + t * e->hidden, e->hidden, out + count);
 	if (e->task != ENCODER_ENTITIES)
 	{
-		reference_pool(e, hidden, tokens, pooled);
-		count = reference_head_on(e, pooled, out);
+		count = reference_pool(e, hidden, tokens, pooled);
+		count = reference_head_on(e, pooled, count, out);
 	}
 	worst = fmax(worst, difference(wanted, out, count));
 	free(hidden);

@@ -160,7 +160,8 @@ offsets_sound(const struct device_batch *batch, struct status *status)
 		batch->row_off[rows] == batch->items[DEVICE_LEAD_TOKENS];
 
 	for (uint32_t row = 0; sound && row < rows; row++)
-		sound = batch->row_off[row] <= batch->row_off[row + 1];
+		sound = batch->row_off[row] <= batch->row_off[row + 1] &&
+			(batch->row_first == NULL || batch->row_first[row] <= batch->row_off[row + 1] - batch->row_off[row]);
 	return sound || status_set(status, INFER_ERROR_INTERNAL, "the batch does not say where its rows begin");
 }
 

@@ -27,6 +27,7 @@
 #define ENCODER_LAYERS_MAX		256
 #define ENCODER_PROMPTS_MAX		64
 #define ENCODER_DENSES_MAX		8
+#define ENCODER_POOLINGS_MAX	6
 #define ENCODER_RELATIVE_MAX	4096	/* distances on either side that an attention bias tells apart */
 
 enum encoder_storage
@@ -102,7 +103,9 @@ enum encoder_pooling
 	ENCODER_POOL_MEAN,
 	ENCODER_POOL_MAX,
 	ENCODER_POOL_MEAN_SQRT_LEN,
-	ENCODER_POOL_LAST
+	ENCODER_POOL_LAST,
+	ENCODER_POOL_WEIGHTED_MEAN,		/* by the token's place, from 1 */
+	ENCODER_POOLINGS
 };
 
 enum encoder_task
@@ -175,6 +178,8 @@ struct encoder
 	/* head */
 	enum encoder_task task;
 	enum encoder_pooling pooling;	/* not for ENTITIES */
+	uint32_t	more_count;			/* EMBEDDING: other poolings of the same tokens, put behind the first one */
+	enum encoder_pooling more[ENCODER_POOLINGS_MAX - 1];
 	uint32_t	denses_count;		/* on the pooled vector, or on each token's */
 	struct encoder_dense denses[ENCODER_DENSES_MAX];
 	struct encoder_linear output;	/* logits, or absent: EMBEDDING */

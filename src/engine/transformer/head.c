@@ -10,16 +10,33 @@
 
 #include "../../protocol/protocol.h"
 
-int32_t
-emit_pool(struct emitter *e, int32_t x)
+static int32_t
+emit_one_pool(struct emitter *e, enum encoder_pooling pooling, int32_t x)
 {
 	static const uint16_t functions[] = {
 		[ENCODER_POOL_CLS] = POOL_FIRST, [ENCODER_POOL_MEAN] = POOL_MEAN, [ENCODER_POOL_MAX] = POOL_MAX,
-		[ENCODER_POOL_MEAN_SQRT_LEN] = POOL_MEAN_SQRT, [ENCODER_POOL_LAST] = POOL_LAST
+		[ENCODER_POOL_MEAN_SQRT_LEN] = POOL_MEAN_SQRT, [ENCODER_POOL_LAST] = POOL_LAST,
+		[ENCODER_POOL_WEIGHTED_MEAN] = POOL_WEIGHTED
 	};
 	int32_t		y = emit_vector(e, e->program->tensors[x].type, DEVICE_LEAD_ROWS, e->encoder->hidden);
 
-	emit_op(e, DEVICE_OP_POOL, functions[e->encoder->pooling], 1, &x, y);
+	emit_op(e, DEVICE_OP_POOL, functions[pooling], 1, &x, y);
+	return y;
+}
+
+int32_t
+emit_pool(struct emitter *e, int32_t x)
+{
+	const struct encoder *encoder = e->encoder;
+	int32_t		parts[ENCODER_POOLINGS_MAX] = {emit_one_pool(e, encoder->pooling, x)};
+	int32_t		y;
+
+	if (encoder->more_count == 0)
+		return parts[0];
+	for (uint32_t i = 0; i < encoder->more_count; i++)
+		parts[i + 1] = emit_one_pool(e, encoder->more[i], x);
+	y = emit_vector(e, DEVICE_F32, DEVICE_LEAD_ROWS, encoder->hidden * (encoder->more_count + 1));
+	emit_op(e, DEVICE_OP_CONCAT, 0, encoder->more_count + 1, parts, y);	/* i: axis 0 */
 	return y;
 }
 

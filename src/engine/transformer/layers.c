@@ -245,7 +245,7 @@ emit_layers(struct emitter *e, int32_t x)
 {
 	struct layers layers = {
 		.e = e,
-		.single = e->encoder->task != ENCODER_ENTITIES &&
+		.single = e->encoder->task != ENCODER_ENTITIES && e->encoder->more_count == 0 &&
 			(e->encoder->pooling == ENCODER_POOL_CLS || e->encoder->pooling == ENCODER_POOL_LAST)
 	};
 

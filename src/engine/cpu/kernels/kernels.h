@@ -115,8 +115,8 @@ struct cpu_sequence_kernels			/* float32 */
 	/* The first `turned` of `size` numbers by cosines and sines (turned / 2 each); y may be x. */
 	void		(*rotary) (const float *table, int64_t turned, bool neighbours, const float *x, float *y);
 
-	/* y[i] = fn of the count numbers x[t · step + i]; not for POOL_FIRST and POOL_LAST. */
-	void		(*pool) (int fn, const float *x, int64_t step, int64_t count, float *y, int64_t n);
+	/* y[i] = fn of the count numbers x[t · step + i], t from 0, at the places place + t; not for POOL_FIRST and POOL_LAST. */
+	void		(*pool) (int fn, const float *x, int64_t step, int64_t place, int64_t count, float *y, int64_t n);
 };
 
 struct cpu_kernels

@@ -137,14 +137,22 @@ rotary(const float *table, int64_t turned, bool neighbours, const float *x, floa
 
 /*
  * Sums are sums of blocks of POOL_BLOCK tokens, so that their error does not grow with the
- * number of tokens.
+ * number of tokens.  place: of the first token in its row.
  */
 #define POOL_BLOCK	32
 
-static void
-pool(int fn, const float *x, int64_t step, int64_t count, float *y, int64_t n)
+static float
+pool_divisor(int fn, int64_t place, int64_t count)
 {
-	vf_t		divisor = vf_set1(fn == POOL_MEAN_SQRT ? sqrtf((float) count) : (float) count);
+	if (fn == POOL_WEIGHTED)
+		return (float) (count * place + count * (count + 1) / 2);
+	return fn == POOL_MEAN_SQRT ? sqrtf((float) count) : (float) count;
+}
+
+static void
+pool(int fn, const float *x, int64_t step, int64_t place, int64_t count, float *y, int64_t n)
+{
+	vf_t		divisor = vf_set1(pool_divisor(fn, place, count));
 
 	for (int64_t i = 0; i < n; i += vf_WIDTH)
 	{
@@ -159,7 +167,8 @@ pool(int fn, const float *x, int64_t step, int64_t count, float *y, int64_t n)
 			{
 				vf_t		v = fetch_f32(x + t * step + i, n - i);
 
-				block = fn == POOL_MAX ? max_f32(block, v) : vf_add(block, v);
+				block = fn == POOL_MAX ? max_f32(block, v) :
+					fn == POOL_WEIGHTED ? vf_fma(vf_set1((float) (place + t + 1)), v, block) : vf_add(block, v);
 			}
 			total = fn == POOL_MAX ? max_f32(total, block) : vf_add(total, block);
 		}

@@ -82,21 +82,24 @@ void
 cpu_run_pool(const struct cpu_plan *plan, const struct cpu_run *run, uint64_t first, uint64_t last, int thread)
 {
 	const uint32_t *row_off = run->batch->row_off;
+	const uint32_t *row_first = run->batch->row_first;
 	const uint8_t *x = cpu_address(run, &plan->inputs[0]);
 	uint8_t    *y = cpu_address(run, &plan->output);
 	size_t		bytes = (size_t) plan->axis * device_type_bytes(plan->type);
 
 	for (uint64_t row = first; row < last; row++)
 	{
-		int64_t		count = (int64_t) row_off[row + 1] - row_off[row];
+		uint32_t	place = row_first == NULL ? 0 : row_first[row];
+		uint32_t	from = row_off[row] + place;
+		int64_t		count = (int64_t) row_off[row + 1] - from;
 		uint8_t    *to = y + row * bytes;
 
 		if (count == 0)
 			memset(to, 0, bytes);
 		else if (plan->fn == POOL_FIRST || plan->fn == POOL_LAST)
-			memcpy(to, x + (plan->fn == POOL_FIRST ? row_off[row] : row_off[row + 1] - 1) * bytes, bytes);
+			memcpy(to, x + (plan->fn == POOL_FIRST ? from : row_off[row + 1] - 1) * bytes, bytes);
 		else
-			run->device->kernels->sequence.pool(plan->fn, (const float *) (x + row_off[row] * bytes), plan->axis, count,
+			run->device->kernels->sequence.pool(plan->fn, (const float *) (x + from * bytes), plan->axis, place, count,
 												(float *) to, plan->axis);
 	}
 }

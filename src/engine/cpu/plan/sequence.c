@@ -129,7 +129,7 @@ plan_make_pool(struct plan_making *making)
 
 	if (x == NULL || making->y->type != x->type || (x->type != DEVICE_F32 && (x->type != DEVICE_BF16 || !one)) ||
 		x->lead != DEVICE_LEAD_TOKENS || making->y->lead != DEVICE_LEAD_ROWS || making->op->fn < POOL_FIRST ||
-		making->op->fn > POOL_LAST)
+		making->op->fn >= POOL_FUNCTIONS)
 		return plan_refuse(making, "x must be float32 (to take one token, or bf16), one per token, and y one per row");
 	plan->axis = device_item_elements(x);
 	if (device_item_elements(making->y) != plan->axis)

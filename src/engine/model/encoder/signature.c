@@ -15,6 +15,7 @@
 #include "encoder_model.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,8 +190,24 @@ pooling_name(enum encoder_pooling pooling)
 			return "mean_sqrt_len";
 		case ENCODER_POOL_LAST:
 			return "last";
+		case ENCODER_POOL_WEIGHTED_MEAN:
+			return "weighted_mean";
+		case ENCODER_POOLINGS:
+			break;
 	}
 	return "";
+}
+
+/* "mean", "cls + mean" */
+static json_t *
+facts_pooling(const struct encoder *encoder)
+{
+	char		text[128];
+	size_t		used = (size_t) snprintf(text, sizeof(text), "%s", pooling_name(encoder->pooling));
+
+	for (uint32_t i = 0; i < encoder->more_count && used < sizeof(text); i++)
+		used += (size_t) snprintf(text + used, sizeof(text) - used, " + %s", pooling_name(encoder->more[i]));
+	return json_string(text);
 }
 
 static json_t *
@@ -217,7 +234,7 @@ make_facts(struct encoder_model *m, struct status *status)
 	json_object_set_new(facts, "precision", json_string(device_precision_name(m->program.precision)));
 	json_object_set_new(facts, "tokenizer", json_string(tokenizer_facts(m->tokenizer)->model));
 	if (encoder->task != ENCODER_ENTITIES)
-		json_object_set_new(facts, "pooling", json_string(pooling_name(encoder->pooling)));
+		json_object_set_new(facts, "pooling", facts_pooling(encoder));
 	if (encoder->task == ENCODER_EMBEDDING)
 	{
 		json_object_set_new(facts, "dimensions", json_integer(m->program.result_width));

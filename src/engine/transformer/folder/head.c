@@ -255,7 +255,7 @@ read_modules(struct folder *f)
 
 	if (!folder_modules_read(f))
 		return false;
-	if (f->graph_pooled && (e->pooling != pooling || e->denses_count > 0))
+	if (f->graph_pooled && (e->pooling != pooling || e->more_count > 0 || e->denses_count > 0))
 		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "modules.json says another pooling than the ONNX file has");
 	e->normalize = e->normalize || normalize;
 	return true;
@@ -273,14 +273,19 @@ read_embedding(struct folder *f)
 	if (f->graph_pooled && (f->options.pooling != 0 || f->options.normalize == 0))
 		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "the option %s is not for an ONNX file whose output is a vector for each text",
 						  f->options.pooling != 0 ? "pooling" : "normalize");
+	if (f->options.pooling != 0 && e->more_count > 0 && e->denses_count > 0)
+		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "the option pooling is not for a model whose Dense takes several poolings");
 	if (f->options.pooling != 0)
+	{
 		e->pooling = f->options.pooling;
+		e->more_count = 0;
+	}
 	if (f->options.normalize >= 0)
 		e->normalize = f->options.normalize;
 	if (e->pooling != 0)
 		return true;
 	status_set(f->status, INFER_ERROR_UNSUPPORTED, "the folder does not say how a text's vector is made of its tokens'");
-	status_hint(f->status, "Say it with the option pooling, as in {\"pooling\": \"mean\"}: cls, mean, max, mean_sqrt_len_tokens or lasttoken.");
+	status_hint(f->status, "Say it with the option pooling, as in {\"pooling\": \"mean\"}: cls, mean, max, mean_sqrt_len_tokens, lasttoken or weightedmean.");
 	return false;
 }
 

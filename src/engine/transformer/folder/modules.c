@@ -196,7 +196,25 @@ module_refused(struct folder *f, const char *type, const char *why)
 }
 
 static bool
-read_modes(struct folder *f, const struct object *config, enum encoder_pooling *pooling)
+add_mode(struct folder *f, const struct object *config, const char *mode, uint32_t *count)
+{
+	struct encoder *e = f->encoder;
+	enum encoder_pooling pooling;
+
+	if (!folder_pooling_parse(mode, &pooling))
+		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "the pooling mode \"%.200s\" of %s is not supported", mode, config->where);
+	if (*count == ENCODER_POOLINGS_MAX)
+		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "%s names more than %d pooling modes", config->where, ENCODER_POOLINGS_MAX);
+	if ((*count)++ == 0)
+		e->pooling = pooling;
+	else
+		e->more[e->more_count++] = pooling;
+	return true;
+}
+
+/* Flags, in the order in which the reference puts their vectors. */
+static bool
+read_flagged_modes(struct folder *f, const struct object *config, uint32_t *count)
 {
 	static const struct
 	{
@@ -207,25 +225,41 @@ read_modes(struct folder *f, const struct object *config, enum encoder_pooling *
 		{"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens"}, {"pooling_mode_weightedmean_tokens", "weightedmean"},
 		{"pooling_mode_lasttoken", "lasttoken"}
 	};
-	json_t	   *modes = object_get(config, "pooling_mode");
-	const char *mode = json_is_array(modes) ? json_string_value(json_array_get(modes, 0)) : json_string_value(modes);
-	size_t		count = json_is_array(modes) ? json_array_size(modes) : mode != NULL;
 
-	for (size_t i = 0; modes == NULL && i < sizeof(old) / sizeof(old[0]); i++)
+	for (size_t i = 0; i < sizeof(old) / sizeof(old[0]); i++)
 	{
 		bool		on;
 
-		if (!object_bool_or(config, old[i].key, false, &on))
+		if (!object_bool_or(config, old[i].key, false, &on) || (on && !add_mode(f, config, old[i].mode, count)))
 			return false;
-		mode = on ? old[i].mode : mode;
-		count += on;
 	}
-	if (count > 1)
-		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "several pooling modes at once, as %s asks for, are not supported", config->where);
-	if (mode == NULL)
-		return status_set(f->status, INFER_ERROR_MODEL, "%s names no pooling mode", config->where);
-	return folder_pooling_parse(mode, pooling) ||
-		status_set(f->status, INFER_ERROR_UNSUPPORTED, "the pooling mode \"%.200s\" of %s is not supported", mode, config->where);
+	return true;
+}
+
+/* One mode, or several whose vectors lie one behind the other. */
+static bool
+read_modes(struct folder *f, const struct object *config, uint32_t *count)
+{
+	json_t	   *modes = object_get(config, "pooling_mode");
+
+	*count = f->encoder->more_count = 0;
+	if (modes == NULL)
+	{
+		if (!read_flagged_modes(f, config, count))
+			return false;
+	}
+	else if (json_is_string(modes))
+		return add_mode(f, config, json_string_value(modes), count);
+	for (size_t i = 0; i < json_array_size(modes); i++)
+	{
+		json_t	   *mode = json_array_get(modes, i);
+
+		if (!json_is_string(mode))
+			return object_malformed(config, "pooling_mode", "a mode or a list of modes");
+		if (!add_mode(f, config, json_string_value(mode), count))
+			return false;
+	}
+	return *count > 0 || status_set(f->status, INFER_ERROR_MODEL, "%s names no pooling mode", config->where);
 }
 
 static bool
@@ -238,12 +272,13 @@ read_pooling(struct chain *chain, const struct object *config)
 	};
 	struct folder *f = chain->folder;
 	int64_t		width;
+	uint32_t	modes;
 	bool		with_prompt;
 
 	if (!object_known(config, known, NULL) ||
 		!object_whole_or(config, "word_embedding_dimension", 1, FOLDER_SIZE_MAX, chain->width, &width) ||
 		!object_whole_or(config, "embedding_dimension", 1, FOLDER_SIZE_MAX, width, &width) ||
-		!object_bool_or(config, "include_prompt", true, &with_prompt) || !read_modes(f, config, &f->encoder->pooling))
+		!object_bool_or(config, "include_prompt", true, &with_prompt) || !read_modes(f, config, &modes))
 		return false;
 	if (width != chain->width)
 		return status_set(f->status, INFER_ERROR_MODEL, "%s is for vectors of %lld numbers, but the model's have %lld", config->where,
@@ -252,6 +287,7 @@ read_pooling(struct chain *chain, const struct object *config)
 		if (f->encoder->prompts[i].text[0] != '\0')
 			return status_set(f->status, INFER_ERROR_UNSUPPORTED, "pooling without the prompt's tokens, as \"include_prompt\" of %s asks for, is not supported",
 							  config->where);
+	chain->width *= modes;
 	return true;
 }
 

@@ -5,7 +5,7 @@
  * precision		"f32", "bf16" or "int8"; without it the device decides
  * truncate			true: a text that is too long is cut; else it is an error
  * max_tokens		the length limit, within what the positions allow
- * pooling			"cls", "mean", "max", "mean_sqrt_len_tokens", "lasttoken"
+ * pooling			"cls", "mean", "max", "mean_sqrt_len_tokens", "lasttoken", "weightedmean"
  * normalize		whether an embedding is brought to length 1
  * prompts			an object of texts by name, beside or in place of the folder's
  * default_prompt	the name of one of them, or null
@@ -39,9 +39,9 @@ folder_task_parse(const char *text, enum encoder_task *task)
 bool
 folder_pooling_parse(const char *text, enum encoder_pooling *pooling)
 {
-	static const char *const names[] = {"", "cls", "mean", "max", "mean_sqrt_len_tokens", "lasttoken"};
+	static const char *const names[] = {"", "cls", "mean", "max", "mean_sqrt_len_tokens", "lasttoken", "weightedmean"};
 
-	for (int i = ENCODER_POOL_CLS; i <= ENCODER_POOL_LAST; i++)
+	for (int i = ENCODER_POOL_CLS; i < ENCODER_POOLINGS; i++)
 		if (strcmp(text, names[i]) == 0)
 		{
 			*pooling = (enum encoder_pooling) i;
@@ -122,7 +122,7 @@ option_one_of(struct folder *f, const char *key, json_t *json)
 			option_wrong(f, key, "\"embed\", \"classify\", \"rerank\", \"regression\" or \"entities\"");
 	if (strcmp(key, "pooling") == 0)
 		return folder_pooling_parse(text, &o->pooling) ||
-			option_wrong(f, key, "\"cls\", \"mean\", \"max\", \"mean_sqrt_len_tokens\" or \"lasttoken\"");
+			option_wrong(f, key, "\"cls\", \"mean\", \"max\", \"mean_sqrt_len_tokens\", \"lasttoken\" or \"weightedmean\"");
 	if (strcmp(text, "f32") != 0 && strcmp(text, "bf16") != 0 && strcmp(text, "int8") != 0)
 		return option_wrong(f, key, "\"f32\", \"bf16\" or \"int8\"");
 	o->precision = strcmp(text, "f32") == 0 ? "f32" : strcmp(text, "bf16") == 0 ? "bf16" : "int8";
