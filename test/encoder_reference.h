@@ -258,31 +258,33 @@ reference_hidden(const struct encoder *e, const int32_t *ids, const int32_t *typ
 }
 
 static inline void
-reference_pool_one(const struct encoder *e, enum encoder_pooling pooling, const double *x, int64_t tokens, double *out)
+reference_pool_one(const struct encoder *e, enum encoder_pooling pooling, const double *x, int64_t first, int64_t tokens,
+				   double *out)
 {
 	for (int64_t i = 0; i < e->hidden; i++)
 	{
-		double		sum = 0, weighted = 0, highest = -INFINITY;
+		double		sum = 0, weighted = 0, weights = 0, highest = -INFINITY;
 
-		for (int64_t t = 0; t < tokens; t++)
+		for (int64_t t = first; t < tokens; t++)
 		{
 			sum += x[t * e->hidden + i];
 			weighted += (double) (t + 1) * x[t * e->hidden + i];
+			weights += (double) (t + 1);
 			highest = fmax(highest, x[t * e->hidden + i]);
 		}
 		out[i] = pooling == ENCODER_POOL_CLS ? x[i] : pooling == ENCODER_POOL_LAST ? x[(tokens - 1) * e->hidden + i] :
-			pooling == ENCODER_POOL_WEIGHTED_MEAN ? weighted / ((double) tokens * (double) (tokens + 1) / 2) :
-			pooling == ENCODER_POOL_MAX ? highest : pooling == ENCODER_POOL_MEAN ? sum / (double) tokens : sum / sqrt((double) tokens);
+			pooling == ENCODER_POOL_WEIGHTED_MEAN ? weighted / weights :
+			pooling == ENCODER_POOL_MAX ? highest : pooling == ENCODER_POOL_MEAN ? sum / (double) (tokens - first) : sum / sqrt((double) (tokens - first));
 	}
 }
 
-/* All of them, one behind the other; the width. */
+/* All of them, of the tokens from the first one on, one behind the other; the width. */
 static inline int64_t
-reference_pool(const struct encoder *e, const double *x, int64_t tokens, double *out)
+reference_pool(const struct encoder *e, const double *x, int64_t first, int64_t tokens, double *out)
 {
-	reference_pool_one(e, e->pooling, x, tokens, out);
+	reference_pool_one(e, e->pooling, x, first, tokens, out);
 	for (uint32_t i = 0; i < e->more_count; i++)
-		reference_pool_one(e, e->more[i], x, tokens, out + (i + 1) * e->hidden);
+		reference_pool_one(e, e->more[i], x, first, tokens, out + (i + 1) * e->hidden);
 	return e->hidden * (e->more_count + 1);
 }
 

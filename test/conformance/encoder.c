@@ -289,20 +289,6 @@ test_refused(const struct place *place, const char *because)
 	encoder_close(&f);
 }
 
-/* What the fixtures have and the readers refuse: by these words. */
-static const char *
-refusal(const char *name)
-{
-	static const char *const refusals[][2] = {
-		{"bert_prompt_excluded", "include_prompt"}
-	};
-
-	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
-		if (strcmp(name, refusals[i][0]) == 0)
-			return refusals[i][1];
-	return NULL;
-}
-
 static void
 test_precision(const struct place *place, json_t *expected, const char *precision)
 {
@@ -354,8 +340,6 @@ test_model(const struct place *place)
 		tap_skip(place->name, "script/fetch-models --folder has not fetched it");
 	else if (strcmp(json_string_value(json_object_get(expected, "task")), "refused") == 0)
 		test_refused(place, json_string_value(json_object_get(expected, "because")));
-	else if (refusal(place->name) != NULL)
-		test_refused(place, refusal(place->name));
 	else if (!is_encoder(place->folder))
 		tap_ok(false, "%s is recognised as an encoder", place->name);
 	else

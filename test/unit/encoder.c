@@ -172,6 +172,32 @@ test_prompts(void)
 	encoder_close(&f);
 }
 
+/* Where pooling passes over a prompt, its tokens are seen by the others, and are not in the mean. */
+static void
+test_prompts_excluded(void)
+{
+	struct encoder_fixture f;
+	struct encoder_call_fixture c;
+	float		plain[16], query[16], spelled[16];
+
+	encoder_open(&f, "bert_prompt_excluded", NULL);
+	tap_ok(strstr(f.model->signature.facts, "\"include_prompt\":false") != NULL, "that pooling passes over prompts is known");
+	encoder_embed(&f, "a user", 0, 0, "", plain);
+	encoder_embed(&f, "a user", 0, 0, "query", query);
+	encoder_embed(&f, "The meaning of this message: a user", 0, 0, "", spelled);
+	tap_ok(!close_to(query, plain, 16) && !close_to(query, spelled, 16), "a prompt that is passed over is neither absent nor pooled");
+	encoder_close(&f);
+	encoder_open(&f, "bert_prompt_excluded", "{\"max_tokens\":8}");
+	encoder_one(&c, &f, "a user");
+	encoder_text(&c, ENCODER_INPUT_PROMPT, 0, "query");
+	encoder_option(&c, 0, INFER_TEXT_FLAGS, INFER_TEXT_TRUNCATE);
+	c.request.outputs_wanted = 1;
+	tap_ok(encoder_run(&c) && c.request.row_status[0] == INFER_OK && encoder_prepared(&c.request)->rows[0].passed_over == 7 &&
+		   encoder_prepared(&c.request)->rows[0].tokens == 8, "a prompt that is cut leaves the token that ends the text");
+	encoder_release(&c);
+	encoder_close(&f);
+}
+
 static void
 test_length(struct encoder_fixture *f)
 {
@@ -204,7 +230,7 @@ away_from_plain(const struct encoder_call_fixture *c, uint32_t row)
 	double		squares = 0;
 	int64_t		count;
 
-	count = reference_pool(e, hidden, r->tokens, pooled);
+	count = reference_pool(e, hidden, r->passed_over, r->tokens, pooled);
 	count = reference_head_on(e, pooled, count, out);
 	for (int64_t i = 0; i < count; i++)
 		squares += pow(out[i] - (double) encoder_numbers(c, 0, row)[i], 2);
@@ -361,6 +387,7 @@ main(void)
 	test_options(&embedding);
 	test_options_refused(&embedding, &classifier);
 	test_prompts();
+	test_prompts_excluded();
 	test_length(&embedding);
 	test_texts_refused(&embedding);
 	test_neighbours(&embedding);

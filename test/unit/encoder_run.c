@@ -515,7 +515,7 @@ test_packed(const char *options)
 int
 main(void)
 {
-	static const char *const names[] = {"bert_mean", "bert_last", "bert_two_poolings", "bert_weighted", "mpnet_mean", "modernbert_cls", "gte_cls", "nomic_mean"};
+	static const char *const names[] = {"bert_mean", "bert_last", "bert_two_poolings", "bert_weighted", "bert_prompt_excluded", "mpnet_mean", "modernbert_cls", "gte_cls", "nomic_mean"};
 	struct encoder_fixture f;
 	float		expected[TEXTS * WIDTH_MAX];
 

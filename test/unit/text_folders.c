@@ -23,7 +23,7 @@ facts(const struct encoder *e, char text[512])
 
 	for (uint32_t i = 0; i < e->more_count; i++)
 		used += (size_t) snprintf(text + used, 512 - used, " + %s", poolings[e->more[i]]);
-	used += (size_t) snprintf(text + used, 512 - used, ", %u tokens", e->tokens_max);
+	used += (size_t) snprintf(text + used, 512 - used, "%s, %u tokens", e->prompt_excluded ? " without prompt" : "", e->tokens_max);
 
 	if (e->classes_count > 0)
 		used += (size_t) snprintf(text + used, 512 - used, ", %u classes%s", e->classes_count, e->single_label ? ", one" : "");
@@ -116,7 +116,7 @@ test_fixtures(void)
 		{"onnx_roberta", "onnx (roberta, float32): embed mean, 40 tokens, normalized"},
 		{"onnx_roberta_fused", "onnx (roberta, float32): embed mean, 40 tokens, normalized"},
 		{"bert_relative", "\"position_embedding_type\" of config.json is not supported: \"relative_key_query\""},
-		{"bert_prompt_excluded", "pooling without the prompt's tokens, as \"include_prompt\" of 1_Pooling/config.json asks for, is not supported"},
+		{"bert_prompt_excluded", "safetensors (bert, float32): embed mean without prompt, 48 tokens"},
 		{"bert_two_poolings", "safetensors (bert, float32): embed cls + mean, 40 tokens"},
 		{"bert_weighted", "safetensors (bert, float32): embed weightedmean, 48 tokens, normalized"},
 		{"bert_sharded", "the folder does not say how a text's vector is made of its tokens'"},
@@ -435,8 +435,10 @@ test_modules(void)
 	tap_ok(modules_say("", ",\"pooling_mode_attention\":true", "\"pooling_mode_attention\" of 1_Pooling/config.json is not supported: true"), "an unknown mode is named");
 	tap_ok(modules_say("", ",\"include_prompt\":false", ""), "the prompt's tokens do not matter where there is no prompt");
 	folder_text_put(&folder, "config_sentence_transformers.json", "{\"prompts\":{\"query\":\"q: \"},\"default_prompt_name\":null}");
-	tap_ok(modules_say("", ",\"include_prompt\":false", "pooling without the prompt's tokens, as \"include_prompt\" of 1_Pooling/config.json asks for, is not supported"),
-		   "and are refused where there is");
+	tap_ok(modules_say("", ",\"include_prompt\":false", "") &&
+		   says("{\"pooling\":\"cls\"}", "pooling \"cls\" without the prompt's tokens, as \"include_prompt\" asks for, is not supported") &&
+		   modules_say("", ",\"include_prompt\":false,\"pooling_mode_cls_token\":true", "pooling \"cls\" without the prompt's tokens, as \"include_prompt\" asks for, is not supported"),
+		   "and are left out where there is, unless it is the first token that is taken");
 	folder_text_put(&folder, "config_sentence_transformers.json", "{\"prompts\":{\"query\":\"q: \"},\"default_prompt_name\":\"passage\"}");
 	tap_ok(modules_say("", "", "the default prompt \"passage\" of config_sentence_transformers.json is not among its prompts"), "the default prompt is there");
 	tap_ok(says("{\"default_prompt\":null}", "") && says("{\"default_prompt\":\"query\"}", "") && says("{\"prompts\":{\"passage\":\"p: \"}}", ""), "options change prompts");

@@ -180,6 +180,7 @@ struct encoder
 	enum encoder_pooling pooling;	/* not for ENTITIES */
 	uint32_t	more_count;			/* EMBEDDING: other poolings of the same tokens, put behind the first one */
 	enum encoder_pooling more[ENCODER_POOLINGS_MAX - 1];
+	bool		prompt_excluded;	/* EMBEDDING: pooling passes over a prompt's tokens; not CLS */
 	uint32_t	denses_count;		/* on the pooled vector, or on each token's */
 	struct encoder_dense denses[ENCODER_DENSES_MAX];
 	struct encoder_linear output;	/* logits, or absent: EMBEDDING */

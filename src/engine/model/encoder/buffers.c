@@ -31,6 +31,7 @@ buffers_free(struct encoder_buffers *b)
 		free(b->bindings[i]);
 	free(b->arena);
 	free(b->row_off);
+	free(b->row_first);
 	free(b->row_error);
 	free(b->row_message);
 	free(b->refs);
@@ -75,7 +76,7 @@ encoder_buffers_bytes(const struct encoder_model *m, uint32_t rows, uint32_t tok
 
 	for (int i = 0; i < ENCODER_BINDINGS; i++)
 		bytes += binding_bytes(m, i, rows, tokens);
-	return bytes + (uint64_t) rows * (2 * sizeof(uint32_t) + sizeof(char *) + sizeof(struct encoder_row_ref));
+	return bytes + (uint64_t) rows * (3 * sizeof(uint32_t) + sizeof(char *) + sizeof(struct encoder_row_ref));
 }
 
 static bool
@@ -85,10 +86,12 @@ buffers_make(struct encoder_model *m, uint32_t rows, uint32_t tokens)
 
 	b->arena = aligned_zeroed(arena_bytes(m, rows, tokens));
 	b->row_off = calloc((size_t) rows + 1, sizeof(*b->row_off));
+	b->row_first = calloc(rows, sizeof(*b->row_first));
 	b->row_error = calloc(rows, sizeof(*b->row_error));
 	b->row_message = calloc(rows, sizeof(*b->row_message));
 	b->refs = calloc(rows, sizeof(*b->refs));
-	if (b->arena == NULL || b->row_off == NULL || b->row_error == NULL || b->row_message == NULL || b->refs == NULL)
+	if (b->arena == NULL || b->row_off == NULL || b->row_first == NULL || b->row_error == NULL ||
+		b->row_message == NULL || b->refs == NULL)
 		return false;
 	for (int i = 0; i < ENCODER_BINDINGS; i++)
 	{

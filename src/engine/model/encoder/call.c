@@ -83,34 +83,35 @@ prompt_unknown(const struct encoder *encoder, const char *name, uint64_t bytes, 
 }
 
 static bool
-prompt_find(const struct encoder *encoder, const char *name, uint64_t bytes, const char **text, struct status *status)
+prompt_find(const struct encoder *encoder, const char *name, uint64_t bytes, const struct encoder_prompt **prompt,
+			struct status *status)
 {
 	for (uint32_t i = 0; i < encoder->prompts_count; i++)
 		if (strlen(encoder->prompts[i].name) == bytes && memcmp(encoder->prompts[i].name, name, bytes) == 0)
 		{
-			*text = encoder->prompts[i].text;
+			*prompt = &encoder->prompts[i];
 			return true;
 		}
 	return prompt_unknown(encoder, name, bytes, status);
 }
 
-/* The text that goes before the row's own, "" for none. */
+/* What goes before the row's own text, NULL for nothing. */
 static bool
 prompt_choose(const struct encoder_model *m, const struct model_request *request, uint32_t row, uint32_t flags,
-			  struct encoder_arena *arena, const char **text, struct status *status)
+			  struct encoder_arena *arena, const struct encoder_prompt **prompt, struct status *status)
 {
 	const struct encoder *encoder = m->encoder;
 	uint64_t	bytes = 0;
 
-	*text = "";
+	*prompt = NULL;
 	if (!copy_string(request, ENCODER_INPUT_PROMPT, row, arena, &bytes, status))
 		return false;
 	if ((flags & INFER_TEXT_NO_PROMPT) != 0)
 		return bytes == 0 || status_set(status, INFER_ERROR_INPUT, "a prompt is named, and none is asked for");
 	if (bytes > 0)
-		return prompt_find(encoder, arena->texts, bytes, text, status);
+		return prompt_find(encoder, arena->texts, bytes, prompt, status);
 	return encoder->prompt_default == NULL ||
-		prompt_find(encoder, encoder->prompt_default, strlen(encoder->prompt_default), text, status);
+		prompt_find(encoder, encoder->prompt_default, strlen(encoder->prompt_default), prompt, status);
 }
 
 /* ---- options ---- */
@@ -175,7 +176,8 @@ encoder_call_read(const struct encoder_model *m, const struct model_request *req
 				  struct encoder_arena *arena, struct encoder_call *call, struct status *status)
 {
 	int32_t		options[INFER_TEXT_OPTIONS];
-	const char *prompt;
+	const struct encoder_prompt *prompt;
+	const char *before;
 	uint64_t	used;
 	uint64_t	pair_first;
 
@@ -185,11 +187,13 @@ encoder_call_read(const struct encoder_model *m, const struct model_request *req
 	if (!read_options(m, options, call, status) ||
 		!prompt_choose(m, request, row, (uint32_t) options[INFER_TEXT_FLAGS], arena, &prompt, status))
 		return false;
-	call->prompt_bytes = strlen(prompt);
-	call->prompt_characters = characters(prompt, call->prompt_bytes);
+	before = prompt == NULL ? "" : prompt->text;
+	call->prompt_tokens = prompt == NULL ? 0 : m->prompt_tokens[prompt - m->encoder->prompts];
+	call->prompt_bytes = strlen(before);
+	call->prompt_characters = characters(before, call->prompt_bytes);
 	if (!encoder_arena_texts(arena, call->prompt_bytes))
 		return status_set(status, INFER_ERROR_MEMORY, "out of memory for a prompt");
-	memcpy(arena->texts, prompt, call->prompt_bytes);
+	memcpy(arena->texts, before, call->prompt_bytes);
 	used = call->prompt_bytes;
 	if (!copy_string(request, ENCODER_INPUT_TEXT, row, arena, &used, status))
 		return false;

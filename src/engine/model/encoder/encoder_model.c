@@ -140,7 +140,7 @@ open_encoder(struct encoder_model *m, const struct model_files *files, const cha
 	if (m->encoder == NULL)
 		return false;
 	m->tokenizer = tokenizer_open(seen, status);
-	return m->tokenizer != NULL && check_limits(m, status) &&
+	return m->tokenizer != NULL && check_limits(m, status) && encoder_prompts_count(m, status) &&
 		encoder_program_make(&m->program, m->encoder, files, m->device, status) &&
 		encoder_signature(m, status) && size_batches(m, status) &&
 		encoder_buffers_grow(m, 1, 1, status) && status->error == 0;

@@ -59,6 +59,7 @@ struct encoder_row
 	uint32_t	tokens;				/* 0: nothing is to be computed */
 	uint32_t	dimensions;			/* of the embedding */
 	uint32_t	prompt_characters;	/* of the text before the user's own */
+	uint32_t	passed_over;		/* tokens of a prompt that pooling passes over */
 	bool		normalize;
 	uint64_t	text_first;			/* its text with the prompt, for entities: among the request's */
 	uint64_t	text_bytes;
@@ -107,6 +108,7 @@ struct encoder_buffers
 	void	   *bindings[ENCODER_BINDINGS];
 	void	   *arena;
 	uint32_t   *row_off;
+	uint32_t   *row_first;
 	uint32_t   *row_error;
 	const char **row_message;
 	struct encoder_row_ref *refs;	/* of each row */
@@ -129,6 +131,7 @@ struct encoder_model
 	struct tokenizer *tokenizer;
 	struct encoder_program program;
 	struct graph_memory memory;		/* of the signature */
+	uint32_t	prompt_tokens[ENCODER_PROMPTS_MAX];	/* that pooling passes over; 0 where it does not */
 	uint32_t	outputs_results;	/* how many of the outputs are not hidden; those follow */
 	struct device_text *labels;		/* of the classes */
 	struct entity_labels *entities;	/* ENTITIES: from the tokens' labels to entities, */
@@ -181,6 +184,7 @@ struct encoder_call					/* what a row asks for */
 	uint64_t	pair_bytes;
 	uint64_t	prompt_bytes;
 	uint32_t	prompt_characters;
+	uint32_t	prompt_tokens;		/* that pooling passes over */
 	uint32_t	dimensions;
 	bool		normalize;
 	bool		truncate;
@@ -196,6 +200,11 @@ struct encoder_call					/* what a row asks for */
  */
 extern bool encoder_call_read(const struct encoder_model *m, const struct model_request *request, uint32_t row,
 							  struct encoder_arena *arena, struct encoder_call *call, struct status *status);
+
+/* ---- prompts.c ---- */
+
+/* Fills prompt_tokens. */
+extern bool encoder_prompts_count(struct encoder_model *m, struct status *status);
 
 /* ---- arenas.c ---- */
 

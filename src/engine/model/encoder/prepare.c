@@ -168,6 +168,8 @@ prepare_tokens(struct preparing *p, uint32_t row)
 		return too_long(p, output.count);
 	if (output.count == 0)
 		return status_set(&p->status, INFER_ERROR_INPUT, "the text has no tokens");
+	if (p->call.prompt_tokens >= output.count)
+		return status_set(&p->status, INFER_ERROR_INPUT, "the text has no tokens behind those of its prompt, which pooling passes over");
 	if (!grow(p, output.count) || !check_tokens(p, output.count))
 		return false;
 	for (uint32_t i = 0; i < output.count; i++)
@@ -182,7 +184,7 @@ prepare_tokens(struct preparing *p, uint32_t row)
 	}
 	to->rows[row] = (struct encoder_row) {
 		.first = to->tokens, .tokens = output.count, .dimensions = p->call.dimensions,
-		.prompt_characters = p->call.prompt_characters, .normalize = p->call.normalize
+		.prompt_characters = p->call.prompt_characters, .passed_over = p->call.prompt_tokens, .normalize = p->call.normalize
 	};
 	if (to->places != NULL && !keep_text(p, &to->rows[row]))
 		return false;

@@ -37,6 +37,7 @@ device_batch(const struct encoder_model *m, const struct encoder_part *part)
 		.max_len = part->max_len,
 		.pairs = part->pairs,
 		.row_off = m->buffers.row_off,
+		.row_first = m->encoder->prompt_excluded ? m->buffers.row_first : NULL,
 		.row_error = m->buffers.row_error,
 		.row_message = m->buffers.row_message
 	};
@@ -196,6 +197,7 @@ part_gather(struct encoder_model *m, struct cursor *cursor, const struct encoder
 	{
 		cursor_seek(cursor, &b->refs[row]);
 		b->row_off[row] = at;
+		b->row_first[row] = encoder_prepared(b->refs[row].request)->rows[b->refs[row].row].passed_over;
 		b->row_error[row] = INFER_OK;
 		b->row_message[row] = NULL;
 		gather_row(m, &b->refs[row], at);

@@ -244,6 +244,8 @@ make_facts(struct encoder_model *m, struct status *status)
 		json_object_set_new(facts, "labels", json_string(encoder->single_label ? "one of them" : "each by itself"));
 	if (encoder->prompts_count > 0)
 		json_object_set_new(facts, "prompts", facts_prompts(encoder));
+	if (encoder->prompt_excluded)
+		json_object_set_new(facts, "include_prompt", json_false());
 	if (encoder->prompt_default != NULL)
 		json_object_set_new(facts, "default_prompt", json_string(encoder->prompt_default));
 	text = json_dumps(facts, JSON_COMPACT);

@@ -255,10 +255,23 @@ read_modules(struct folder *f)
 
 	if (!folder_modules_read(f))
 		return false;
-	if (f->graph_pooled && (e->pooling != pooling || e->more_count > 0 || e->denses_count > 0))
+	if (f->graph_pooled && (e->pooling != pooling || e->more_count > 0 || e->prompt_excluded || e->denses_count > 0))
 		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "modules.json says another pooling than the ONNX file has");
 	e->normalize = e->normalize || normalize;
 	return true;
+}
+
+/* Versions of the reference differ in which token is the first one without a prompt: the text's or the row's. */
+static bool
+check_excluded(struct folder *f)
+{
+	const struct encoder *e = f->encoder;
+	bool		first = e->pooling == ENCODER_POOL_CLS;
+
+	for (uint32_t i = 0; i < e->more_count; i++)
+		first = first || e->more[i] == ENCODER_POOL_CLS;
+	return !first || !e->prompt_excluded ||
+		status_set(f->status, INFER_ERROR_UNSUPPORTED, "pooling \"cls\" without the prompt's tokens, as \"include_prompt\" asks for, is not supported");
 }
 
 static bool
@@ -283,7 +296,7 @@ read_embedding(struct folder *f)
 	if (f->options.normalize >= 0)
 		e->normalize = f->options.normalize;
 	if (e->pooling != 0)
-		return true;
+		return check_excluded(f);
 	status_set(f->status, INFER_ERROR_UNSUPPORTED, "the folder does not say how a text's vector is made of its tokens'");
 	status_hint(f->status, "Say it with the option pooling, as in {\"pooling\": \"mean\"}: cls, mean, max, mean_sqrt_len_tokens, lasttoken or weightedmean.");
 	return false;

@@ -283,10 +283,8 @@ read_pooling(struct chain *chain, const struct object *config)
 	if (width != chain->width)
 		return status_set(f->status, INFER_ERROR_MODEL, "%s is for vectors of %lld numbers, but the model's have %lld", config->where,
 						  (long long) width, (long long) chain->width);
-	for (uint32_t i = 0; !with_prompt && i < f->encoder->prompts_count; i++)
-		if (f->encoder->prompts[i].text[0] != '\0')
-			return status_set(f->status, INFER_ERROR_UNSUPPORTED, "pooling without the prompt's tokens, as \"include_prompt\" of %s asks for, is not supported",
-							  config->where);
+	for (uint32_t i = 0; i < f->encoder->prompts_count; i++)
+		f->encoder->prompt_excluded |= !with_prompt && f->encoder->prompts[i].text[0] != '\0';
 	chain->width *= modes;
 	return true;
 }
