@@ -169,3 +169,7 @@ BEGIN
 	RAISE NOTICE '% %', found[1] = found[3], found[1] = found[2];
 END
 $$;
+
+-- the precision that a measurement chose is the version's from then on
+SELECT options ->> 'precision' = facts ->> 'precision' AS settled, options - 'precision' AS others
+  FROM infer.model_versions WHERE name = 'bert_e5';

@@ -209,7 +209,7 @@ extern uint64 infer_jsonb_nsec(Jsonb *jsonb, const char *key);
 
 typedef struct InferOptions
 {
-	Jsonb	   *jsonb;				/* as given, checked */
+	Jsonb	   *jsonb;				/* as given, checked, and what infer_options_settle added */
 	bool		by_reference;
 	char	   *file;				/* the name that bytea data gets */
 	char	   *engine;				/* what the engine sees of it, "" if nothing */
@@ -217,6 +217,13 @@ typedef struct InferOptions
 
 /* Raises 22023 for what is not known or malformed, by name. */
 extern void infer_options_parse(Jsonb *jsonb, InferOptions *options);
+
+/*
+ * What the engine chose where the options leave a choice becomes an option: the precision, which
+ * is chosen by a measurement and would make other numbers of the same version on another
+ * machine or another day.
+ */
+extern void infer_options_settle(InferOptions *options, const struct infer_signature *signature);
 
 /* features and classes against what the model has; raises 22023 with both counts */
 extern void infer_options_check(const InferOptions *options, const struct infer_signature *signature);

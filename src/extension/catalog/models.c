@@ -268,6 +268,7 @@ infer_create_model(PG_FUNCTION_ARGS)
 		store_files(source, files);
 	check_with_engine(&anchor, source, &options, reference, &signature);
 	infer_options_check(&options, &signature);
+	infer_options_settle(&options, &signature);
 	version = insert_version(&anchor, source, &options, reference, &signature);
 	if (!PG_ARGISNULL(4))
 		infer_upload_delete(text_to_cstring(PG_GETARG_TEXT_PP(4)));

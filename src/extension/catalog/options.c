@@ -264,6 +264,40 @@ infer_options_check(const InferOptions *options, const struct infer_signature *s
 	}
 }
 
+static void
+push_key(JsonbParseState **state, const char *key)
+{
+	JsonbValue	value;
+
+	value.type = jbvString;
+	value.val.string.val = pstrdup(key);
+	value.val.string.len = strlen(key);
+	pushJsonbValue(state, WJB_KEY, &value);
+}
+
+void
+infer_options_settle(InferOptions *options, const struct infer_signature *signature)
+{
+	static const char key[] = "precision";
+	JsonbParseState *state = NULL;
+	JsonbValue	value;
+	Jsonb	   *facts;
+	Jsonb	   *chosen;
+
+	if (signature->facts[0] == '\0' ||
+		getKeyJsonValueFromContainer(&options->jsonb->root, key, strlen(key), &value) != NULL)
+		return;
+	facts = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(pg_any_to_server(signature->facts, strlen(signature->facts), PG_UTF8))));
+	if (!JB_ROOT_IS_OBJECT(facts) || getKeyJsonValueFromContainer(&facts->root, key, strlen(key), &value) == NULL)
+		return;
+	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
+	push_key(&state, key);
+	pushJsonbValue(&state, WJB_VALUE, &value);
+	chosen = JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
+	options->jsonb = DatumGetJsonbP(DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(options->jsonb), JsonbPGetDatum(chosen)));
+	options->engine = infer_options_engine(options->jsonb);
+}
+
 char *
 infer_options_engine(Jsonb *jsonb)
 {
