@@ -4,6 +4,7 @@
  */
 #include <stdint.h>
 
+#include "engine/graph/memory.h"
 #include "engine/model/files.h"
 #include "folder_fixture.h"
 #include "protocol/protocol.h"
@@ -452,6 +453,52 @@ test_modules(void)
 	tap_ok(says("", ""), "and is the tokenizer's own otherwise");
 }
 
+/* A transformer whose files lie in a folder that modules.json calls so. */
+static bool
+inner_says(const char *inner, const char *said, const char *wanted)
+{
+	char		names[3][64], text[256];
+	static const char *const moved[] = {"config.json", "model.safetensors"};
+	struct graph_memory memory;
+	const struct model_files *seen;
+	struct encoder *encoder = NULL;
+
+	folder_tiny(&folder);
+	for (int i = 0; i < 2; i++)
+		for (uint32_t at = 0; at < folder.files.count; at++)
+			if (strcmp(folder.list[at].name, moved[i]) == 0)
+			{
+				snprintf(names[i], sizeof(names[i]), "%s/%s", inner, moved[i]);
+				folder.list[at].name = names[i];
+			}
+	snprintf(text, sizeof(text), "[{\"type\":\"sentence_transformers.models.Transformer\",\"path\":\"%s\"},"
+			 "{\"type\":\"sentence_transformers.models.Pooling\",\"path\":\"1_Pooling\"}]", said);
+	folder_text_put(&folder, "modules.json", text);
+	status_clear(&status);
+	graph_memory_init(&memory, 1 << 20, &status);
+	seen = encoder_recognises(&folder.files) ? encoder_files(&folder.files, &memory) : NULL;
+	if (seen != NULL)
+		encoder = encoder_read(seen, "", &status);
+	if (strcmp(status.message, wanted) != 0)
+		printf("# %s\n", status.message);
+	encoder_free(encoder);
+	graph_memory_free(&memory);
+	folder_clear(&folder);
+	return (encoder != NULL) == (wanted[0] == '\0') && strcmp(status.message, wanted) == 0;
+}
+
+static void
+test_inner(void)
+{
+	static const char *const refused[] = {"../0_BERT", "/0_BERT", "0_BERT/..", "./0_BERT", "a//b"};
+
+	tap_ok(inner_says("0_Transformer", "0_Transformer", "") && inner_says("0_BERT", "0_BERT", "") && inner_says("a/..b", "a/..b", ""),
+		   "a transformer is in the folder that modules.json names");
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+		tap_ok(inner_says("0_BERT", refused[i], "\"path\" of a module of modules.json is not the name of a folder below the model's"),
+			   "and not \"%s\"", refused[i]);
+}
+
 /* The limit and where it is from, as "TOKENS FROM". */
 static bool
 limit_is(const char *options, const char *wanted)
@@ -542,6 +589,7 @@ main(void)
 	test_config();
 	test_tasks();
 	test_modules();
+	test_inner();
 	test_limits();
 	test_nomic();
 	test_options();

@@ -17,12 +17,10 @@ extern bool encoder_recognises(const struct model_files *files);
 
 /*
  * The files as encoder_read and tokenizer_open want them.  The first versions of
- * sentence-transformers put the transformer into a folder of its own, FOLDER_INNER; its files
- * are then seen beside the others too.  Elsewhere they are files themselves.  What is made lies in
- * memory, whose status says why it is NULL.
+ * sentence-transformers put the transformer into a folder of its own, which modules.json names
+ * (0_Transformer, 0_BERT); its files are then seen beside the others too.  Elsewhere they are files
+ * themselves.  What is made lies in memory, whose status says why it is NULL.
  */
-#define FOLDER_INNER	"0_Transformer/"
-
 extern const struct model_files *encoder_files(const struct model_files *files, struct graph_memory *memory);
 
 /*

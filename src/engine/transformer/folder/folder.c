@@ -24,11 +24,11 @@ folder_text(struct folder *f, const char *format,...)
 
 /* ---- a transformer in a folder of its own ---- */
 
+/* There is none beside modules.json. */
 static bool
-is_inner(const struct model_files *files)
+has_inner(const struct model_files *files)
 {
-	return model_files_find(files, "config.json") == NULL && model_files_find(files, "modules.json") != NULL &&
-		model_files_find(files, FOLDER_INNER "config.json") != NULL;
+	return model_files_find(files, "config.json") == NULL && model_files_find(files, "modules.json") != NULL;
 }
 
 static int
@@ -40,10 +40,16 @@ compare_names(const void *a, const void *b)
 const struct model_files *
 encoder_files(const struct model_files *files, struct graph_memory *memory)
 {
-	static const size_t inner = sizeof(FOLDER_INNER) - 1;
 	struct model_files *seen;
+	char		inner[INFER_NAME_MAX];
+	size_t		length;
 
-	if (!is_inner(files))
+	if (!has_inner(files))
+		return files;
+	if (!folder_transformer(files, inner, memory->status))
+		return NULL;
+	length = strlen(inner);
+	if (length == 0)
 		return files;
 	seen = graph_pool(memory, 1, sizeof(*seen));
 	if (seen == NULL || (seen->files = graph_pool(memory, (uint64_t) files->count * 2, sizeof(*seen->files))) == NULL)
@@ -53,9 +59,9 @@ encoder_files(const struct model_files *files, struct graph_memory *memory)
 		struct model_file file = files->files[i];
 
 		seen->files[seen->count++] = file;
-		if (strncmp(file.name, FOLDER_INNER, inner) != 0 || model_files_find(files, file.name + inner) != NULL)
+		if (strncmp(file.name, inner, length) != 0 || model_files_find(files, file.name + length) != NULL)
 			continue;
-		file.name += inner;
+		file.name += length;
 		seen->files[seen->count++] = file;
 	}
 	qsort(seen->files, seen->count, sizeof(*seen->files), compare_names);
@@ -63,15 +69,31 @@ encoder_files(const struct model_files *files, struct graph_memory *memory)
 }
 
 bool
-folder_shows_inner(const struct model_files *files)
+folder_shows(const struct model_files *files, const char *inner)
 {
-	const struct model_file *inside = model_files_find(files, FOLDER_INNER "config.json");
-	const struct model_file *shown = model_files_find(files, "config.json");
+	char		name[2 * INFER_NAME_MAX];
+	const struct model_file *inside, *shown = model_files_find(files, "config.json");
 
+	snprintf(name, sizeof(name), "%sconfig.json", inner);
+	inside = model_files_find(files, name);
 	return inside != NULL && shown != NULL && inside->data == shown->data;
 }
 
 /* ---- recognising ---- */
+
+/* Whether a file is called so, at the top or, inner, in some folder. */
+static bool
+has_file(const struct model_files *files, const char *wanted, bool inner)
+{
+	for (uint32_t i = 0; i < files->count; i++)
+	{
+		const char *slash = strrchr(files->files[i].name, '/');
+
+		if (strcmp(inner && slash != NULL ? slash + 1 : files->files[i].name, wanted) == 0 && (slash != NULL) == inner)
+			return true;
+	}
+	return false;
+}
 
 bool
 encoder_recognises(const struct model_files *files)
@@ -80,18 +102,13 @@ encoder_recognises(const struct model_files *files)
 		"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5",
 		"flax_model.msgpack", NULL
 	};
-	bool		inner = is_inner(files);
+	bool		inner = has_inner(files);
 
 	if (!inner && model_files_find(files, "config.json") == NULL)
 		return false;
 	for (int i = 0; weights[i] != NULL; i++)
-	{
-		char		name[INFER_NAME_MAX];
-
-		snprintf(name, sizeof(name), "%s%s", inner ? FOLDER_INNER : "", weights[i]);
-		if (model_files_find(files, name) != NULL)
+		if (has_file(files, weights[i], inner))
 			return true;
-	}
 	return !inner && folder_has_graph(files) && tokenizer_recognises(files);
 }
 

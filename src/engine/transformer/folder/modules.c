@@ -385,7 +385,7 @@ read_module(struct chain *chain, const struct module *module)
 	if (transformer)
 	{
 		chain->transformer = true;
-		return module->folder[0] == '\0' || (strcmp(module->folder, FOLDER_INNER) == 0 && folder_shows_inner(f->files)) ||
+		return module->folder[0] == '\0' || folder_shows(f->files, module->folder) ||
 			module_refused(f, module->type, " in a folder of its own");
 	}
 	chain->pooling = true;
@@ -403,6 +403,22 @@ read_module(struct chain *chain, const struct module *module)
 	return module_refused(f, module->type, "");
 }
 
+/* A folder below the model's own, or that itself: no part of the path is empty, "." or "..". */
+static bool
+is_below(const char *path)
+{
+	for (const char *part = path; *path != '\0'; part = strchr(part, '/') + 1)
+	{
+		size_t		length = strcspn(part, "/");
+
+		if (length == 0 || (length <= 2 && strspn(part, ".") == length))
+			return false;
+		if (part[length] == '\0')
+			break;
+	}
+	return true;
+}
+
 /* The class's own name: the modules of all versions, wherever they lay in them. */
 static bool
 parse_module(struct folder *f, json_t *json, struct module *module)
@@ -418,11 +434,32 @@ parse_module(struct folder *f, json_t *json, struct module *module)
 	if (strncmp(type, package, strlen(package)) != 0)
 		return module_refused(f, type, "");
 	module->type = strrchr(type, '.') + 1;
-	if (strlen(path) + sizeof("/config.json") > sizeof(module->file))
-		return object_malformed(&object, "path", "the name of a folder");
+	if (strlen(path) + sizeof("/config.json") > sizeof(module->file) || !is_below(path))
+		return object_malformed(&object, "path", "the name of a folder below the model's");
 	snprintf(module->folder, sizeof(module->folder), "%s%s", path, path[0] == '\0' ? "" : "/");
 	snprintf(module->file, sizeof(module->file), "%s%sconfig.json", path, path[0] == '\0' ? "" : "/");
 	return true;
+}
+
+bool
+folder_transformer(const struct model_files *files, char inner[INFER_NAME_MAX], struct status *status)
+{
+	struct folder f = {.files = files, .status = status};
+	json_t	   *root = folder_json(model_files_find(files, "modules.json"), true, status);
+	bool		fine = root != NULL, found = false;
+
+	inner[0] = '\0';
+	for (size_t i = 0; fine && !found && i < json_array_size(root); i++)
+	{
+		struct module module;
+
+		fine = parse_module(&f, json_array_get(root, i), &module);
+		found = fine && strcmp(module.type, "Transformer") == 0;
+		if (found)
+			snprintf(inner, INFER_NAME_MAX, "%s", module.folder);
+	}
+	json_decref(root);
+	return fine;
 }
 
 bool

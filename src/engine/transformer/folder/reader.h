@@ -48,8 +48,8 @@
 
 /* ---- files (folder.c) ---- */
 
-/* Whether encoder_files shows what is in FOLDER_INNER. */
-extern bool folder_shows_inner(const struct model_files *files);
+/* Whether encoder_files shows what is in this folder (with its '/'). */
+extern bool folder_shows(const struct model_files *files, const char *inner);
 
 /* ---- JSON (json.c) ---- */
 
@@ -296,6 +296,9 @@ extern bool folder_head_read(struct folder *folder);
 /* modules.c: sentence-transformers' files */
 extern bool folder_sentence_files(struct folder *folder);
 extern bool folder_modules_read(struct folder *folder);
+
+/* The folder of the first Transformer of modules.json, with its '/'; "" where it has none of its own. */
+extern bool folder_transformer(const struct model_files *files, char inner[INFER_NAME_MAX], struct status *status);
 
 /* onnx/read.c: an ONNX file among the files; and the encoder that it is, with a classifier (logits) or without */
 extern bool folder_has_graph(const struct model_files *files);
