@@ -121,5 +121,5 @@ larger()
 # Private memory of processes, MiB, and their proportional share.
 private_mb()
 {
-	cat $(printf '/proc/%s/smaps_rollup ' "$@") | awk '/^Private/ { s += $2 } END { printf "%.1f", s / 1024 }'
+	{ cat $(printf '/proc/%s/smaps_rollup ' "$@") 2>/dev/null || true; } | awk '/^Private/ { s += $2 } END { printf "%.1f", s / 1024 }'
 }

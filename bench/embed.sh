@@ -103,7 +103,7 @@ many()
 {
 	local out
 
-	pgbench -n -M prepared -P 1 -f "$work/$1.sql" -c "$sessions" -j 2 -T $((seconds + 8)) >"$work/pgbench" 2>&1 &
+	pgbench -n -M prepared -P 1 -f "$work/$1.sql" -c "$sessions" -j 2 -T $((seconds + 12)) >"$work/pgbench" 2>&1 &
 	sleep $((seconds + 5))
 	out=$(memory)
 	wait
