@@ -113,7 +113,9 @@ fuzz_column(const uint8_t *data, size_t size)
 		return;
 
 	demand_inside(c.data_offset, c.data_bytes, region);
-	if (c.width == INFER_WIDTH_VARIES)
+	if (c.width == INFER_WIDTH_VARIES && c.type != INFER_TYPE_STRING && c.spans_offset != 0)
+		demand_inside(c.spans_offset, (wide) rows * 8, region);
+	else if (c.width == INFER_WIDTH_VARIES)
 		demand_inside(c.rows_offset, (wide) rows * 4, region);
 	else if (c.type == INFER_TYPE_STRING)
 		demand_inside(c.spans_offset, (wide) rows * c.width * 8, region);

@@ -373,6 +373,11 @@ pool_formula(const struct sequence_case *c, const float *x, int64_t place, int64
 			weights += (double) (place + t + 1);
 			max = x[t * n + i] > max ? x[t * n + i] : max;
 		}
+		if (length == 0)
+		{
+			y[i] = 0;
+			continue;
+		}
 		switch (c->op.op.fn)
 		{
 			case POOL_FIRST:
@@ -390,8 +395,6 @@ pool_formula(const struct sequence_case *c, const float *x, int64_t place, int64
 			default:
 				y[i] = sum / (c->op.op.fn == POOL_MEAN ? (double) length : sqrt((double) length));
 		}
-		if (length == 0)
-			y[i] = 0;
 	}
 }
 

@@ -236,6 +236,8 @@ check_column(const struct infer_tensor *tensor, const struct infer_column *colum
 	if (column->type != tensor->type)
 		return status_set(status, INFER_ERROR_PROTOCOL, "input \"%s\" is of type %s, not %s", tensor->name,
 						  infer_type_name(tensor->type), infer_type_name(column->type));
+	if (column->width == INFER_WIDTH_VARIES && column->rows_offset == 0)
+		return status_set(status, INFER_ERROR_PROTOCOL, "input \"%s\" has no row ends", tensor->name);
 	if (width != INFER_WIDTH_VARIES && column->width != width)
 		return status_set(status, INFER_ERROR_PROTOCOL, "input \"%s\" has %llu elements in a row, not %llu", tensor->name,
 						  (unsigned long long) width, (unsigned long long) column->width);
