@@ -173,3 +173,6 @@ $$;
 -- the precision that a measurement chose is the version's from then on
 SELECT options ->> 'precision' = facts ->> 'precision' AS settled, options - 'precision' AS others
   FROM infer.model_versions WHERE name = 'bert_e5';
+
+-- what to do about a pair that is too long
+SELECT pg_temp.fails($$SELECT infer.rerank('bert_cross', 'q', repeat('a ', 100))$$);

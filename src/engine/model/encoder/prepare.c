@@ -123,7 +123,8 @@ too_long(struct preparing *p, uint32_t count)
 	status_set(&p->status, INFER_ERROR_INPUT, "the text has %u tokens, and the model takes at most %u", count, encoder->tokens_max);
 	status_detail(&p->status, "The limit comes from %s; special tokens%s count.", encoder->tokens_max_from,
 				  p->call.pair != NULL ? " and both texts" : p->call.prompt_bytes > 0 ? " and the prompt" : "");
-	status_hint(&p->status, "Have it cut with the option {\"truncate\": true}, or split it with infer.chunk().");
+	status_hint(&p->status, "Have it cut with the option {\"truncate\": true}, or split %s with infer.chunk().",
+				p->call.pair != NULL ? "the document" : "it");
 	return false;
 }
 
