@@ -9,6 +9,8 @@
 #include "../protocol/protocol.h"
 #include "status.h"
 
+#define WAIT_USEC		(1000 * 1000)
+
 /*
  * "auto" is the CPU as long as no other device is built in.  The faults of a null device
  * follow its name and a colon.
@@ -75,4 +77,22 @@ device_item_elements(const struct device_tensor *tensor)
 	for (int d = 0; d < tensor->rank; d++)
 		elements *= tensor->dims[d];
 	return elements;
+}
+
+bool
+device_run(struct device *device, struct device_queue *queue, struct device_program *program, uint32_t first,
+		   uint32_t last, const struct device_batch *batch, void *const *bindings, void *arena, struct status *status)
+{
+	enum device_state state = DEVICE_PENDING;
+	uint64_t	ticket = device->ops->enqueue(queue, program, first, last, batch, bindings, arena, status);
+
+	if (ticket == 0)
+		return status_set(status, INFER_ERROR_DEVICE, "the device did not take the batch");
+	while (state == DEVICE_PENDING)
+		state = device->ops->wait(queue, ticket, WAIT_USEC, status);
+	if (state == DEVICE_LOST)
+		return status_set(status, INFER_ERROR_DEVICE_LOST, "the device is lost");
+	if (state != DEVICE_DONE)
+		return status_set(status, INFER_ERROR_DEVICE, "the device failed the batch");
+	return true;
 }

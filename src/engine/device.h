@@ -679,6 +679,14 @@ extern const struct device_ops null_device_ops;	/* the CPU device, with faults *
 extern struct device *device_open(const char *setting, const struct device_options *options,
 								  struct status *status);
 
+/*
+ * Enqueues segments and waits until they have run.  false and a status: INFER_ERROR_DEVICE, or
+ * INFER_ERROR_DEVICE_LOST.
+ */
+extern bool device_run(struct device *device, struct device_queue *queue, struct device_program *program,
+					   uint32_t first, uint32_t last, const struct device_batch *batch,
+					   void *const *bindings, void *arena, struct status *status);
+
 /* "binary" and "add", "gemm" and "relu": what the user sees of an op; "" where there is nothing. */
 extern const char *device_op_name(const struct device_op *op);
 extern const char *device_function_name(const struct device_op *op);

@@ -17,8 +17,6 @@
 
 #include "../../status.h"
 
-#define WAIT_USEC	(1000 * 1000)
-
 struct cursor						/* the next row of the slices */
 {
 	const struct model_slice *slices;
@@ -47,21 +45,9 @@ bool
 encoder_compute(struct encoder_model *m, struct device_queue *queue, uint32_t first, uint32_t last,
 				const struct encoder_part *part, struct status *status)
 {
-	const struct device_ops *device = m->device->ops;
 	struct device_batch batch = device_batch(m, part);
-	enum device_state state = DEVICE_PENDING;
-	uint64_t	ticket = device->enqueue(queue, m->program.program, first, last, &batch, m->buffers.bindings,
-										 m->buffers.arena, status);
 
-	if (ticket == 0)
-		return status_set(status, INFER_ERROR_DEVICE, "the device did not take the batch");
-	while (state == DEVICE_PENDING)
-		state = device->wait(queue, ticket, WAIT_USEC, status);
-	if (state == DEVICE_LOST)
-		return status_set(status, INFER_ERROR_DEVICE_LOST, "the device is lost");
-	if (state != DEVICE_DONE)
-		return status_set(status, INFER_ERROR_DEVICE, "the device failed the batch");
-	return true;
+	return device_run(m->device, queue, m->program.program, first, last, &batch, m->buffers.bindings, m->buffers.arena, status);
 }
 
 /* Lets others go first; what they run of this very model has other buffers. */

@@ -17,32 +17,19 @@
 
 #include "../../status.h"
 
-#define WAIT_USEC		(1000 * 1000)
 /* ---- compute ---- */
 
 bool
 graph_compute(struct graph_model *m, struct device_queue *queue, uint32_t first, uint32_t last,
 			  uint32_t rows, struct status *status)
 {
-	const struct device_ops *device = m->device->ops;
 	struct device_batch batch = {
 		.items = {[DEVICE_LEAD_NONE] = 1, [DEVICE_LEAD_ROWS] = rows},
 		.row_error = m->buffers.row_error,
 		.row_message = m->buffers.row_message
 	};
-	enum device_state state = DEVICE_PENDING;
-	uint64_t	ticket = device->enqueue(queue, m->graph.program, first, last, &batch,
-										 m->buffers.bindings, m->buffers.arena, status);
 
-	if (ticket == 0)
-		return status_set(status, INFER_ERROR_DEVICE, "the device did not take the batch");
-	while (state == DEVICE_PENDING)
-		state = device->wait(queue, ticket, WAIT_USEC, status);
-	if (state == DEVICE_LOST)
-		return status_set(status, INFER_ERROR_DEVICE_LOST, "the device is lost");
-	if (state != DEVICE_DONE)
-		return status_set(status, INFER_ERROR_DEVICE, "the device failed the batch");
-	return true;
+	return device_run(m->device, queue, m->graph.program, first, last, &batch, m->buffers.bindings, m->buffers.arena, status);
 }
 
 /* Lets others go first; what they run of this very model has other buffers. */

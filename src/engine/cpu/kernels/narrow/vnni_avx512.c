@@ -3,31 +3,7 @@
  *	  Products in int8 by VPDPBUSD of 512 bits.
  */
 #include "lanes_avx512.h"
-
-#define P(name)		name##_int8
-#define INT8		1
-#define FLUSHED		0
-
-typedef lane_i32 column_t_int8;
-typedef lane_i32 x_t_int8;
-
-LANE lane_i32
-column_int8(const uint8_t *bytes)
-{
-	return lane_bytes(bytes);
-}
-
-LANE lane_i32
-x_int8(uint32_t group)
-{
-	return lane_group(group);
-}
-
-LANE void
-hide_int8(lane_i32 *x)
-{
-	__asm__ volatile("" : "+x"(*x));
-}
+#include "vnni.h"
 
 LANE lane_sum
 dot_int8(lane_sum sum, lane_i32 x, lane_i32 column)
