@@ -152,11 +152,11 @@ check-unit: unit
 
 bench-programs: $(BENCH_PROGRAMS)
 
-# ---- the install script carries the version of infer.control ----
+# ---- the install script, of its parts, carries the version of infer.control ----
 
-$(BUILD)/sql/infer--$(INFER_VERSION).sql: sql/infer.sql
+$(BUILD)/sql/infer--$(INFER_VERSION).sql: sql/infer.sql sql/jobs.sql
 	@mkdir -p $(@D)
-	cp $< $@
+	cat $^ > $@
 
 # ---- PGXS hooks ----
 

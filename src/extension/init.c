@@ -6,6 +6,7 @@
 
 #include "infer.h"
 #include "batchscan/batchscan.h"
+#include "jobs.h"
 
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -26,4 +27,5 @@ _PG_init(void)
 	infer_supervisor_init();
 	infer_catalog_init();
 	infer_batch_init();
+	infer_jobs_init();
 }

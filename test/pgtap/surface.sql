@@ -81,7 +81,8 @@ SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'infer
 	'each table has a primary key, as publications of all tables need');
 SELECT bag_eq(
 	$$SELECT c.relname::text FROM pg_extension e, unnest(e.extconfig) o JOIN pg_class c ON c.oid = o WHERE e.extname = 'infer'$$,
-	ARRAY['model_counter', 'model_version', 'model_file'], 'dumps carry the models');
+	ARRAY['model_counter', 'model_version', 'model_file', 'job_id', 'job', 'job_shard', 'job_item'],
+	'dumps carry the models, and what jobs did');
 SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'infer'::regnamespace AND c.relkind = 'r'
 	AND has_table_privilege('public', c.oid, 'SELECT, INSERT, UPDATE, DELETE')$$, 'nobody else reads or writes the tables');
 SELECT ok(has_schema_privilege('public', 'infer', 'USAGE') AND NOT has_schema_privilege('public', 'infer', 'CREATE'),

@@ -1,0 +1,439 @@
+/*
+ * job.h
+ *	  What the files of jobs/ share.
+ *
+ * Nouns
+ *	request		submit_job's arguments, as they were given; kept as jsonb with the job
+ *	plan		what a request means: columns, types, model, verb, statements; worked out by submit_job,
+ *				which raises what is wrong with it, and again by each runner
+ *	key			the columns that a row is known by; in tables as the texts of their values
+ *	row			an item: key, inputs as they were read, what became of it
+ *	chunk		rows that are read, computed and written together, about a second's worth
+ *	checkpoint	the last key, in order, up to which all rows are settled: written, or an item
+ *	item		a row of infer.job_item: one that is not simply done
+ *
+ * Files
+ *	tables.c		infer.job, job_shard, job_item ⇄ structs
+ *	request.c		arguments ⇄ jsonb		plan.c ...	what they mean
+ *	submit.c		the SQL functions
+ *	shared.c		slots, and the launcher's mail-box	  launcher.c, scanner.c
+ *	runner.c		the loop of a shard		compute.c	chunk → engine → results
+ *	read.c			source → chunk			write.c		chunk → target
+ *	items.c			rows that come back		digest.c	of inputs and outputs
+ *
+ * Invariants
+ *	- A chunk's results, its items and its checkpoint commit in one transaction.
+ *	- No transaction is open, and no lock held, while the engine computes.
+ *	- Our own tables are read and written by C, without SPI; user's statements run by SPI, as the role
+ *	  that submitted them.
+ */
+#ifndef INFER_JOB_H
+#define INFER_JOB_H
+
+#include "postgres.h"
+
+#include "access/tupdesc.h"
+#include "datatype/timestamp.h"
+#include "executor/spi.h"
+#include "storage/itemptr.h"
+#include "utils/array.h"
+#include "utils/jsonb.h"
+
+#include "../infer.h"
+#include "../jobs.h"
+#include "../verbs.h"
+
+/* ---- states ---- */
+
+typedef enum JobState
+{
+	JOB_VALIDATING,					/* submitted: waits for a slot, or is checked again */
+	JOB_IN_PROGRESS,
+	JOB_FINALIZING,
+	JOB_COMPLETED,
+	JOB_FAILED,
+	JOB_EXPIRED,
+	JOB_CANCELLING,
+	JOB_CANCELLED
+} JobState;
+
+static inline bool
+job_has_ended(JobState state)
+{
+	return state == JOB_COMPLETED || state == JOB_FAILED || state == JOB_EXPIRED || state == JOB_CANCELLED;
+}
+
+extern const char *job_state_name(JobState state);
+extern JobState job_state_from_name(const char *name);	/* XX000 for none of them */
+
+/* ---- request.c ---- */
+
+typedef struct JobRequest			/* NULL, 0: not given */
+{
+	char	   *model;				/* as given; pinned: see JobPlan.model_pinned */
+	Oid			table;
+	char	   *input;				/* a select list */
+	char	   *output;				/* identifiers, as in SQL: folded unless in double quotes */
+	char	   *condition;
+	char	   *source;				/* a query */
+	char	   *key;				/* identifiers, with commas */
+	Oid			target;
+	char	   *verb;
+	char	   *class_;
+	char	   *version_column;
+	char	   *name;
+	int32		priority;
+	Interval   *completion_window;
+	Jsonb	   *options;
+	double		max_failures;		/* 1 and more: a count; below 1: a share of the total; negative: no limit */
+	int32		shards;
+	char	   *search_path;		/* of the session that submitted it */
+	bool		requests;			/* lines of infer.job_request instead of rows: lines.c */
+} JobRequest;
+
+/* job_request_to_jsonb also keeps the names of table and target: {"table": {"oid", "name"}, …}. */
+extern Jsonb *job_request_to_jsonb(const JobRequest *request);
+extern JobRequest *job_request_from_jsonb(const Jsonb *jsonb, MemoryContext context);
+
+/* ---- tables.c ---- */
+
+typedef struct JobRecord			/* a row of infer.job */
+{
+	int64		job;
+	char	   *origin;
+	char	   *name;				/* NULL: none */
+	Oid			owner;
+	char	   *owner_name;
+	char	   *model;
+	JobState	state;
+	char	   *sqlstate;			/* NULL: none */
+	char	   *message;			/* likewise */
+	int32		priority;
+	Jsonb	   *request;
+	int64		total;				/* -1: not known */
+	bool		total_estimated;
+	int32		faults;
+	TimestampTz submitted;
+	TimestampTz started;			/* 0: not; so the others */
+	TimestampTz finished;
+	TimestampTz expires;
+	TimestampTz resume_at;
+	/* where it was read */
+	ItemPointerData tid;
+	TransactionId xmin;
+} JobRecord;
+
+typedef struct JobKey				/* texts of the key's columns; count 0: none */
+{
+	int			count;
+	char	  **texts;
+} JobKey;
+
+#define JOB_DIGEST_BYTES 16
+
+typedef struct JobShard				/* a row of infer.job_shard */
+{
+	int64		job;
+	int32		shard;
+	bool		completed;
+	JobKey		low;
+	JobKey		high;
+	JobKey		checkpoint;
+	bool		read_to_end;
+	int64		done;
+	int64		failed;
+	int64		gone;
+	int64		expired;
+	int64		cancelled;
+	int64		recomputed;
+	int64		tokens;
+	int64		chunks;
+	double		rows_per_second;	/* negative: not known */
+	double		read_time;			/* ms, and the next four */
+	double		prepare_time;
+	double		queue_time;
+	double		compute_time;
+	double		write_time;
+	uint8		input_digest[JOB_DIGEST_BYTES];
+	uint8		output_digest[JOB_DIGEST_BYTES];
+	int32		starts;
+	TimestampTz started;
+	TimestampTz updated;
+	ItemPointerData tid;
+} JobShard;
+
+typedef enum JobItemState
+{
+	JOB_ITEM_PENDING,
+	JOB_ITEM_FAILED,
+	JOB_ITEM_EXPIRED,
+	JOB_ITEM_CANCELLED
+} JobItemState;
+
+typedef struct JobItem				/* a row of infer.job_item */
+{
+	int64		job;
+	int32		shard;
+	int64		item;				/* 0: a new one */
+	JobKey		key;
+	JobItemState state;
+	int32		attempts;
+	char	   *sqlstate;
+	char	   *message;
+	bool		retryable;
+	TimestampTz due;
+	TimestampTz updated;
+	ItemPointerData tid;
+} JobItem;
+
+/* The server and the installation of the extension in this database; palloc'd. */
+extern char *job_origin(void);
+
+/*
+ * State of a job changes under this lock only, which lasts until the transaction's end.  Progress (job_shard,
+ * job_item) is its runner's alone and needs none.  false: wait was false and somebody else has it.
+ */
+extern bool job_lock(int64 job, bool wait);
+
+/*
+ * Latest committed rows, and those of the own transaction.  Allocated in the current memory context.
+ * update: of the row as it was read (tid): nobody else may have changed it.
+ */
+extern int64 job_next_number(void);
+extern void job_insert(const JobRecord *record);
+extern JobRecord *job_get(int64 job);		/* NULL: there is none */
+extern void job_update(JobRecord *record);	/* tid and xmin become those of the new row */
+extern void job_delete(int64 job);			/* with shards, items, inputs */
+
+/* Each job, with the others freed; false from each: no more of them. */
+extern void job_each(bool (*each) (JobRecord *record, void *arg), void *arg);
+
+extern void job_shard_insert(JobShard *shard);
+extern JobShard *job_shard_get(int64 job, int32 shard);
+extern JobShard **job_shards(int64 job, int *count);	/* by number */
+extern void job_shard_update(JobShard *shard);
+
+extern void job_item_insert(JobItem *item);	/* gives it the next number */
+extern void job_item_update(JobItem *item);
+extern void job_item_delete(JobItem *item);
+
+/*
+ * Items of a shard (0: of all) in that state, by number, above the item after; at most max.  due: pending ones
+ * that are due by then (0: whatever).  *next_due: the earliest of those that are not; 0: none.
+ */
+extern JobItem *job_items(int64 job, int32 shard, JobItemState state, int64 after, int max, TimestampTz due,
+						  int *count, TimestampTz *next_due);
+extern int64 job_items_count(int64 job, int32 shard, JobItemState state);
+
+extern ArrayType *job_key_to_array(const JobKey *key);	/* NULL: none */
+extern void job_key_from_array(ArrayType *array, JobKey *key);
+
+/* ---- plan.c ---- */
+
+typedef struct JobColumn
+{
+	char	   *sql;				/* as it is written in a statement: a quoted name, or an expression */
+	char	   *name;				/* of a column; of an expression what SQL would call it */
+	Oid			type;
+	int32		typmod;
+	Oid			collation;
+	int16		length;
+	bool		by_value;
+	char	   *type_sql;			/* format_type_with_typemod, qualified */
+} JobColumn;
+
+typedef enum JobSource
+{
+	JOB_SOURCE_SCAN,				/* a table, or a query that is a plain scan of one: read by key, in order */
+	JOB_SOURCE_INPUT,				/* a query, whose rows are put into infer.job_input first */
+	JOB_SOURCE_REQUESTS				/* infer.job_request */
+} JobSource;
+
+typedef enum JobTarget
+{
+	JOB_TARGET_UPDATE,				/* the output column of the scanned table itself */
+	JOB_TARGET_INSERT,				/* INSERT ... ON CONFLICT (key) DO UPDATE */
+	JOB_TARGET_RESPONSES			/* infer.job_request */
+} JobTarget;
+
+typedef struct JobPlan
+{
+	MemoryContext context;			/* of everything here */
+	const JobRequest *request;
+
+	InferModel *model;				/* as resolved; its version is the job's */
+	char	   *model_pinned;		/* name@version */
+	const InferVerbDef *verb;
+	FuncExpr   *call;				/* for infer_site_make: its arguments are Params or Consts of the right types */
+	int			arguments_count;	/* of call */
+
+	JobSource	source;
+	Oid			table;				/* that is scanned; invalid for JOB_SOURCE_INPUT */
+	char	   *table_sql;			/* its qualified, quoted name */
+	char	   *from_sql;			/* of a scan: "FROM ... WHERE (...)", without the key's range; else the query */
+	int			keys_count;
+	JobColumn  *keys;
+	int			inputs_count;
+	JobColumn  *inputs;
+	bool		as_row;				/* the model takes the inputs as one row (row_desc), else one by one */
+	TupleDesc	row_desc;			/* blessed */
+
+	JobTarget	target;
+	Oid			target_table;
+	char	   *target_sql;
+	JobColumn  *target_keys;		/* keys_count of them */
+	JobColumn	output;
+	JobColumn  *version_column;		/* NULL: none */
+	Oid			result_type;		/* of the verb, before it is assigned to the output */
+	bool		unchanged;			/* rows of the source are compared with what was read, when they are written */
+} JobPlan;
+
+/*
+ * Works out what a request means, as the current user and under the current search_path (the runner sets the
+ * request's).  Raises what is wrong with it: 22023, 42703, 42P01, 42501, 42804, 42830 ...  In a transaction.
+ */
+extern JobPlan *job_plan_make(const JobRequest *request, MemoryContext context);
+
+/* ---- chunks ---- */
+
+typedef enum JobOutcome
+{
+	JOB_ROW_READ,					/* not computed yet */
+	JOB_ROW_COMPUTED,				/* result is there */
+	JOB_ROW_WRITTEN,
+	JOB_ROW_LOCKED,					/* by somebody else: comes back */
+	JOB_ROW_CHANGED,				/* since it was read: comes back */
+	JOB_ROW_GONE,					/* deleted, or not to be computed any more */
+	JOB_ROW_TRANSIENT,				/* error is one that may not be there next time */
+	JOB_ROW_FAILED					/* error is the row's */
+} JobOutcome;
+
+typedef struct JobRow
+{
+	Datum	   *keys;				/* in the chunk's context, detoasted, as the inputs */
+	Datum	   *inputs;
+	bool	   *inputs_null;
+	Oid			tableoid;			/* of a scan: the version of the row that was read */
+	ItemPointerData tid;
+	TransactionId xmin;
+	JobItem    *item;				/* NULL: read in order */
+	int			request;			/* of the chunk, and the ticket there */
+	int			ticket;				/* or INFER_TICKET_NULL */
+	JobOutcome	outcome;
+	Datum		result;
+	bool		result_null;
+	ErrorData  *error;
+} JobRow;
+
+#define JOB_CHUNK_REQUESTS	4		/* to the engine, at most */
+#define JOB_CHUNK_BYTES		(8 << 20)	/* of keys and inputs, beyond one row */
+
+typedef struct JobChunk
+{
+	MemoryContext context;			/* of rows and results */
+	int64		number;
+	bool		of_items;
+	int			rows_count;
+	JobRow	   *rows;
+	bool		last;				/* nothing was left to read behind it */
+	InferRows  *requests[JOB_CHUNK_REQUESTS];
+	int			requests_count;
+	instr_time	read_time;			/* that reading it took, and writing it */
+	instr_time	write_time;
+} JobChunk;
+
+typedef struct JobRun				/* a runner's work */
+{
+	MemoryContext context;
+	JobRecord  *record;
+	JobShard   *shard;
+	JobPlan    *plan;
+	InferSite  *site;
+	struct JobReader *reader;		/* read.c's own */
+	struct JobWriter *writer;		/* write.c's own */
+	Datum	   *position;			/* keys of the last row that was read, in context; NULL: none */
+} JobRun;
+
+/* ---- read.c: in a short transaction of the caller's ---- */
+
+extern struct JobReader *job_reader_make(JobRun *run);
+
+/* JOB_SOURCE_INPUT: reads the query into infer.job_input, in the caller's transaction; returns the rows. */
+extern int64 job_reader_materialise(JobRun *run);
+
+/* The rows of a source: exact where that is cheap, else an estimate. */
+extern int64 job_reader_count(JobRun *run, bool *estimated);
+
+/* The upper bounds of shards ranges of keys of about equal size; fewer where there are not that many keys. */
+extern JobKey *job_reader_ranges(JobRun *run, int shards, int *count);
+
+/* The next rows behind run->position, which moves on; up to rows_max of them and JOB_CHUNK_BYTES. */
+extern void job_read(JobRun *run, JobChunk *chunk, int rows_max);
+
+/* The rows of these items as they are now; those that are not there any more are JOB_ROW_GONE. */
+extern void job_read_items(JobRun *run, JobChunk *chunk, JobItem *items, int items_count);
+
+/* Have the next job_read begin behind this row of a chunk that was read (it was not sent). */
+extern void job_read_back(JobRun *run, const JobRow *row);
+
+/* ---- write.c: in a transaction of the caller's ---- */
+
+extern struct JobWriter *job_writer_make(JobRun *run);
+
+/*
+ * Writes the rows that are JOB_ROW_COMPUTED, each of which becomes WRITTEN, LOCKED, CHANGED, GONE, TRANSIENT
+ * or FAILED.  Waits for nobody: what somebody else has locked is LOCKED.  Errors of a row are its own; others
+ * (a table that is gone, a privilege) are raised.
+ */
+extern void job_write(JobRun *run, JobChunk *chunk);
+
+/* ---- compute.c ---- */
+
+/*
+ * Sends the rows that are JOB_ROW_READ.  In a transaction.  Rows at the end that found no room are cut off
+ * the chunk (never the first): the caller reads them again.
+ */
+extern void job_compute_send(JobRun *run, JobChunk *chunk);
+
+/* Waits for them.  In no transaction.  Raises what ends the runner only. */
+extern void job_compute_wait(JobRun *run, JobChunk *chunk);
+
+/* Rows become COMPUTED, TRANSIENT or FAILED; the engine's requests are given back. */
+extern void job_compute_collect(JobRun *run, JobChunk *chunk);
+
+/* Whether an error may be gone when it is tried again. */
+extern bool job_error_is_transient(int sqlerrcode);
+
+/* ---- digest.c ---- */
+
+/* Adds a written row to the shard's digests: sums of hashes, so in any order. */
+extern void job_digest_add(const JobPlan *plan, const JobRow *row, JobShard *shard);
+
+/* ---- shared.c ---- */
+
+#define JOB_SLOTS_MAX	64			/* infer.max_job_workers at most */
+
+typedef enum JobPhase
+{
+	JOB_PHASE_STARTING,
+	JOB_PHASE_READING,
+	JOB_PHASE_COMPUTING,
+	JOB_PHASE_WRITING,
+	JOB_PHASE_ENDING
+} JobPhase;
+
+/* ---- in a runner ---- */
+
+/* The job and shard that this runner was started for. */
+extern void job_slot_attach(Datum arg, Oid *database, Oid *owner, int64 *job, int32 *shard);
+
+/* What infer.jobs shows of it. */
+extern void job_slot_phase(JobPhase phase, int64 chunk, int rows);
+
+/* Whether infer.cancel_job asked for its end; or the job's rows in the tables changed otherwise. */
+extern bool job_slot_is_cancelled(void);
+
+/* Whether others wait for a slot. */
+extern bool job_slot_is_wanted(void);
+
+#endif							/* INFER_JOB_H */
