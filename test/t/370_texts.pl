@@ -222,6 +222,16 @@ sub make_overflow
 	return;
 }
 
+# ---- options that a model cannot have ----
+
+my $readable = $server->dir . '/bert_mean';
+system('cp', '-r', "$folders/bert_mean", $readable) == 0 && system('chmod', '-R', 'a+rX', $readable) == 0 or die "cp $readable";
+for my $options ('{"poling": "cls"}', '{"pooling": "last"}', '{"max_tokens": 100000}', '{"default_prompt": "none"}', '{"labels": ["a", "b"]}')
+{
+	is($server->psql_sqlstate("SELECT infer.create_model('refused', '$readable', '$options')"), '22023', "$options is refused as an argument");
+}
+is($server->safe_psql("SELECT infer.create_model('refused', '$readable', '{\"pooling\": \"cls\"}')"), '1', 'and leaves nothing: the first version that is right is 1');
+
 make_overflow('the');
 $server->safe_psql("CREATE TABLE three (id int PRIMARY KEY, t text, e real[]); INSERT INTO three VALUES (1, 'a'), (2, 'the'), (3, 'b')");
 is($server->psql_sqlstate("SELECT infer.embed('overflow', 'the')"), 'IF008', 'an embedding that is not finite is an error');

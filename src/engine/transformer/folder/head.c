@@ -131,7 +131,7 @@ read_classes(struct folder *f)
 	const struct folder_options *o = &f->options;
 
 	if (o->labels_count > 0 && o->labels_count != e->classes_count)
-		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "the option labels names %u classes, but the model has %u", o->labels_count,
+		return status_set(f->status, INFER_ERROR_INPUT, "the option labels names %u classes, but the model has %u", o->labels_count,
 						  e->classes_count);
 	if (o->labels_count == 0 && f->labels_wrong != NULL)
 		return status_set(f->status, INFER_ERROR_MODEL, "%s", f->labels_wrong);
@@ -173,10 +173,10 @@ static bool
 check_number(struct folder *f, int64_t outputs)
 {
 	if (f->options.labels_count > 0)
-		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "the option labels is for classifiers and entities");
+		return status_set(f->status, INFER_ERROR_INPUT, "the option labels is for classifiers and entities");
 	if (outputs == 1)
 		return true;
-	return status_set(f->status, INFER_ERROR_UNSUPPORTED, "the option task asks for one number, but the model has %lld", (long long) outputs);
+	return status_set(f->status, INFER_ERROR_INPUT, "the option task asks for one number, but the model has %lld", (long long) outputs);
 }
 
 /* What becomes of the outputs. */
@@ -280,14 +280,14 @@ read_embedding(struct folder *f)
 	struct encoder *e = f->encoder;
 
 	if (f->options.labels_count > 0)
-		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "the option labels is for classifiers and entities");
+		return status_set(f->status, INFER_ERROR_INPUT, "the option labels is for classifiers and entities");
 	if (f->modules && !f->cross_encoder && !read_modules(f))
 		return false;
 	if (f->graph_pooled && (f->options.pooling != 0 || f->options.normalize == 0))
-		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "the option %s is not for an ONNX file whose output is a vector for each text",
+		return status_set(f->status, INFER_ERROR_INPUT, "the option %s is not for an ONNX file whose output is a vector for each text",
 						  f->options.pooling != 0 ? "pooling" : "normalize");
 	if (f->options.pooling != 0 && e->more_count > 0 && e->denses_count > 0)
-		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "the option pooling is not for a model whose Dense takes several poolings");
+		return status_set(f->status, INFER_ERROR_INPUT, "the option pooling is not for a model whose Dense takes several poolings");
 	if (f->options.pooling != 0)
 	{
 		e->pooling = f->options.pooling;
@@ -310,6 +310,6 @@ folder_head_read(struct folder *f)
 	if (f->encoder->task == ENCODER_EMBEDDING)
 		return read_embedding(f);
 	if (f->options.pooling != 0 || f->options.normalize >= 0)
-		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "the option %s is for embeddings", f->options.pooling != 0 ? "pooling" : "normalize");
+		return status_set(f->status, INFER_ERROR_INPUT, "the option %s is for embeddings", f->options.pooling != 0 ? "pooling" : "normalize");
 	return read_classifier(f);
 }

@@ -97,7 +97,7 @@ settle(struct folder *f, double tokenizer_limit)
 	e->tokens_max_from = f->positions_from;
 	if (wanted > f->positions_usable)
 	{
-		status_set(f->status, INFER_ERROR_UNSUPPORTED, "the option max_tokens is %lld, but the model has positions for %lld tokens only", (long long) wanted,
+		status_set(f->status, INFER_ERROR_INPUT, "the option max_tokens is %lld, but the model has positions for %lld tokens only", (long long) wanted,
 				   (long long) f->positions_usable);
 		status_hint(f->status, "Choose a smaller number, or leave the option out.");
 		return false;

@@ -81,7 +81,7 @@ settle_prompts(struct folder *f)
 	if (e->prompt_default == NULL || find_prompt(e, e->prompt_default) != NULL)
 		return true;
 	if (o->prompt_default_given)
-		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "the option default_prompt names \"%.200s\", but the model has no such prompt",
+		return status_set(f->status, INFER_ERROR_INPUT, "the option default_prompt names \"%.200s\", but the model has no such prompt",
 						  e->prompt_default);
 	return status_set(f->status, INFER_ERROR_MODEL, "the default prompt \"%.200s\" of config_sentence_transformers.json is not among its prompts",
 					  e->prompt_default);

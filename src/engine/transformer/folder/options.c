@@ -53,7 +53,7 @@ folder_pooling_parse(const char *text, enum encoder_pooling *pooling)
 static bool
 option_wrong(struct folder *f, const char *key, const char *what)
 {
-	return status_set(f->status, INFER_ERROR_UNSUPPORTED, "the option %s is not %s", key, what);
+	return status_set(f->status, INFER_ERROR_INPUT, "the option %s is not %s", key, what);
 }
 
 static bool
@@ -175,7 +175,7 @@ read_option(struct folder *f, const char *key, json_t *json)
 	}
 	if (strcmp(key, "classes") == 0 || strcmp(key, "store") == 0)
 		return true;
-	return status_set(f->status, INFER_ERROR_UNSUPPORTED, "unknown option \"%.200s\" of a text model", key);
+	return status_set(f->status, INFER_ERROR_INPUT, "unknown option \"%.200s\" of a text model", key);
 }
 
 bool
@@ -190,10 +190,10 @@ folder_options_read(struct folder *f, const char *options)
 	if (options == NULL || options[0] == '\0')
 		return true;
 	if (strlen(options) > OPTIONS_BYTES)
-		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "the model's options are longer than %u bytes", OPTIONS_BYTES);
+		return status_set(f->status, INFER_ERROR_INPUT, "the model's options are longer than %u bytes", OPTIONS_BYTES);
 	root = json_loads(options, JSON_REJECT_DUPLICATES, &error);
 	if (!json_is_object(root))
-		fine = status_set(f->status, INFER_ERROR_UNSUPPORTED, "the model's options are not a JSON object");
+		fine = status_set(f->status, INFER_ERROR_INPUT, "the model's options are not a JSON object");
 	json_object_foreach(root, key, json)
 		fine = fine && read_option(f, key, json);
 	json_decref(root);
