@@ -197,6 +197,16 @@ for my $case ([ 'LATIN1', "'Grüße an André in Zürich'" ], [ 'EUC_JIS_2004', 
 }
 is($server->psql_sqlstate("SELECT infer.entities('bert_entities', E'\\xff')", database => 'sql_ascii'), '22021', 'what is no UTF-8 is refused');
 
+# ---- options that a model cannot have ----
+
+my $readable = $server->dir . '/bert_mean';
+system('cp', '-r', "$folders/bert_mean", $readable) == 0 && system('chmod', '-R', 'a+rX', $readable) == 0 or die "cp $readable";
+for my $options ('{"poling": "cls"}', '{"pooling": "last"}', '{"max_tokens": 100000}', '{"default_prompt": "none"}', '{"labels": ["a", "b"]}')
+{
+	is($server->psql_sqlstate("SELECT infer.create_model('refused', '$readable', '$options')"), '22023', "$options is refused as an argument");
+}
+is($server->safe_psql("SELECT infer.create_model('refused', '$readable', '{\"pooling\": \"cls\"}')"), '1', 'and leaves nothing: the first version that is right is 1');
+
 # ---- one bad text ----
 
 # The folder of bert_mean with a word whose vector is as large as a float can be.
@@ -221,16 +231,6 @@ sub make_overflow
 	$server->safe_psql("SELECT infer.create_model('overflow', upload => '$upload')");
 	return;
 }
-
-# ---- options that a model cannot have ----
-
-my $readable = $server->dir . '/bert_mean';
-system('cp', '-r', "$folders/bert_mean", $readable) == 0 && system('chmod', '-R', 'a+rX', $readable) == 0 or die "cp $readable";
-for my $options ('{"poling": "cls"}', '{"pooling": "last"}', '{"max_tokens": 100000}', '{"default_prompt": "none"}', '{"labels": ["a", "b"]}')
-{
-	is($server->psql_sqlstate("SELECT infer.create_model('refused', '$readable', '$options')"), '22023', "$options is refused as an argument");
-}
-is($server->safe_psql("SELECT infer.create_model('refused', '$readable', '{\"pooling\": \"cls\"}')"), '1', 'and leaves nothing: the first version that is right is 1');
 
 make_overflow('the');
 $server->safe_psql("CREATE TABLE three (id int PRIMARY KEY, t text, e real[]); INSERT INTO three VALUES (1, 'a'), (2, 'the'), (3, 'b')");
