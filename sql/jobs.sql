@@ -28,7 +28,8 @@ CREATE TABLE infer.job
 	started		timestamptz,
 	finished	timestamptz,
 	expires		timestamptz,
-	resume_at	timestamptz				-- nothing to do before
+	resume_at	timestamptz,			-- nothing to do before
+	facts		jsonb					-- what the request meant when it was submitted: model, statements, versions
 );
 COMMENT ON TABLE infer.job IS 'jobs: read infer.jobs instead';
 
@@ -60,6 +61,7 @@ CREATE TABLE infer.job_shard
 	starts		int NOT NULL,			-- of runners
 	started		timestamptz,
 	updated		timestamptz NOT NULL,
+	engines		jsonb,					-- those that computed it, as they differ
 	PRIMARY KEY (job, shard)
 );
 COMMENT ON TABLE infer.job_shard IS 'key ranges of jobs, and how far they are';

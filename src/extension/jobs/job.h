@@ -20,6 +20,7 @@
  *	runner.c		the loop of a shard		compute.c	chunk → engine → results
  *	read.c			source → chunk			write.c		chunk → target
  *	items.c			rows that come back		digest.c	of inputs and outputs
+ *	facts.c			what is kept for the manifest, and manifest.c, which tells it
  *
  * Invariants
  *	- A chunk's results, its items and its checkpoint commit in one transaction.
@@ -118,6 +119,7 @@ typedef struct JobRecord			/* a row of infer.job */
 	TimestampTz finished;
 	TimestampTz expires;
 	TimestampTz resume_at;
+	Jsonb	   *facts;				/* job_facts(); NULL: none */
 	/* where it was read */
 	ItemPointerData tid;
 	TransactionId xmin;
@@ -159,6 +161,7 @@ typedef struct JobShard				/* a row of infer.job_shard */
 	int32		starts;
 	TimestampTz started;
 	TimestampTz updated;
+	Jsonb	   *engines;			/* job_note_engine(); NULL: none yet */
 	ItemPointerData tid;
 } JobShard;
 
@@ -408,6 +411,30 @@ extern bool job_error_is_transient(int sqlerrcode);
 
 /* Adds a written row to the shard's digests: sums of hashes, so in any order. */
 extern void job_digest_add(const JobPlan *plan, const JobRow *row, JobShard *shard);
+
+/* ---- facts.c: what the manifest needs and nobody knows later ---- */
+
+/*
+ * What a plan means: the model with its digest, the statements and their fingerprint, types, versions.  For
+ * JobRecord.facts, when the job is submitted.  In the current memory context.
+ */
+extern Jsonb *job_facts(const JobPlan *plan);
+
+/*
+ * Raises 55000 unless the plan's model is the one that the job was submitted with: name@version may have been
+ * made anew since.
+ */
+extern void job_facts_check(const JobRecord *record, const JobPlan *plan);
+
+/*
+ * Adds the engine, its device and its settings to shard->engines, in context, if they are others than what is
+ * there.  After each chunk that was computed, before the transaction that writes it: it costs next to nothing
+ * while no other engine has been started.  Raises as calls do (IF001 ...) where the engine is lost.
+ */
+extern void job_note_engine(JobShard *shard, MemoryContext context);
+
+/* An array of engines, with those of another one that it has not. */
+extern Jsonb *job_engines_add(Jsonb *engines, Jsonb *more);
 
 /* ---- shared.c ---- */
 

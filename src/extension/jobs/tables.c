@@ -52,7 +52,8 @@ enum								/* columns of infer.job */
 	Anum_job_finished,
 	Anum_job_expires,
 	Anum_job_resume_at,
-	Natts_job = Anum_job_resume_at
+	Anum_job_facts,
+	Natts_job = Anum_job_facts
 };
 
 enum								/* columns of infer.job_shard */
@@ -83,7 +84,8 @@ enum								/* columns of infer.job_shard */
 	Anum_shard_starts,
 	Anum_shard_started,
 	Anum_shard_updated,
-	Natts_shard = Anum_shard_updated
+	Anum_shard_engines,
+	Natts_shard = Anum_shard_engines
 };
 
 enum								/* columns of infer.job_item */
@@ -244,6 +246,13 @@ set_time(Values *values, int attribute, TimestampTz time)
 }
 
 static void
+set_jsonb(Values *values, int attribute, const Jsonb *jsonb)
+{
+	values->nulls[attribute - 1] = jsonb == NULL;
+	values->values[attribute - 1] = JsonbPGetDatum(jsonb);
+}
+
+static void
 set_key(Values *values, int attribute, const JobKey *key)
 {
 	values->nulls[attribute - 1] = key->count == 0;
@@ -290,6 +299,12 @@ static double
 get_double(const Values *values, int attribute)
 {
 	return DatumGetFloat8(values->values[attribute - 1]);
+}
+
+static Jsonb *
+get_jsonb(const Values *values, int attribute)
+{
+	return values->nulls[attribute - 1] ? NULL : DatumGetJsonbPCopy(values->values[attribute - 1]);
 }
 
 static void
@@ -427,7 +442,7 @@ put_job(const JobRecord *record, ItemPointer tid, bool is_new)
 	set_text(&values, Anum_job_sqlstate, record->sqlstate);
 	set_text(&values, Anum_job_message, record->message);
 	set(&values, Anum_job_priority, Int32GetDatum(record->priority));
-	set(&values, Anum_job_request, JsonbPGetDatum(record->request));
+	set_jsonb(&values, Anum_job_request, record->request);
 	set(&values, Anum_job_total, Int64GetDatum(record->total));
 	values.nulls[Anum_job_total - 1] = record->total < 0;
 	set(&values, Anum_job_total_estimated, BoolGetDatum(record->total_estimated));
@@ -437,6 +452,7 @@ put_job(const JobRecord *record, ItemPointer tid, bool is_new)
 	set_time(&values, Anum_job_finished, record->finished);
 	set_time(&values, Anum_job_expires, record->expires);
 	set_time(&values, Anum_job_resume_at, record->resume_at);
+	set_jsonb(&values, Anum_job_facts, record->facts);
 	put("job", &values, tid, is_new);
 }
 
@@ -471,7 +487,7 @@ read_job(const Values *values, ItemPointer tid, TransactionId xmin)
 	record->sqlstate = get_text(values, Anum_job_sqlstate);
 	record->message = get_text(values, Anum_job_message);
 	record->priority = get_int32(values, Anum_job_priority);
-	record->request = DatumGetJsonbPCopy(values->values[Anum_job_request - 1]);
+	record->request = get_jsonb(values, Anum_job_request);
 	record->total = values->nulls[Anum_job_total - 1] ? -1 : get_int64(values, Anum_job_total);
 	record->total_estimated = get_bool(values, Anum_job_total_estimated);
 	record->faults = get_int32(values, Anum_job_faults);
@@ -480,6 +496,7 @@ read_job(const Values *values, ItemPointer tid, TransactionId xmin)
 	record->finished = get_time(values, Anum_job_finished);
 	record->expires = get_time(values, Anum_job_expires);
 	record->resume_at = get_time(values, Anum_job_resume_at);
+	record->facts = get_jsonb(values, Anum_job_facts);
 	record->tid = *tid;
 	record->xmin = xmin;
 	return record;
@@ -570,6 +587,7 @@ put_shard(JobShard *shard, bool is_new)
 	set(&values, Anum_shard_starts, Int32GetDatum(shard->starts));
 	set_time(&values, Anum_shard_started, shard->started);
 	set(&values, Anum_shard_updated, TimestampTzGetDatum(shard->updated));
+	set_jsonb(&values, Anum_shard_engines, shard->engines);
 	put("job_shard", &values, &shard->tid, is_new);
 }
 
@@ -617,6 +635,7 @@ read_shard(const Values *values, ItemPointer tid)
 	shard->starts = get_int32(values, Anum_shard_starts);
 	shard->started = get_time(values, Anum_shard_started);
 	shard->updated = get_time(values, Anum_shard_updated);
+	shard->engines = get_jsonb(values, Anum_shard_engines);
 	shard->tid = *tid;
 	return shard;
 }
