@@ -56,6 +56,15 @@ extern InferBinding *infer_binding_make(const InferModel *model, int nargs, cons
 										MemoryContext context);
 
 /*
+ * The names by which a row's columns reach the model, one for each element of its inputs, in order; NULL: some
+ * have none.  *count: how many elements there are.  In the current memory context.
+ */
+extern const char **infer_model_names(const InferModel *model, int *count);
+
+/* How many texts a row of the model has; 0: it does not read texts. */
+extern int	infer_model_texts(const InferModel *model);
+
+/*
  * The same for rows of a named composite type whose columns come one by one, as they are in the type
  * (dropped ones too), so that the row need not be formed: values[i] is column i, from 0.
  */
@@ -114,6 +123,12 @@ typedef enum InferVerb
  * returns the outputs to ask the engine for.  Once per model and verb, before any result.
  */
 extern uint32 infer_result_wanted(const InferModel *model, InferVerb verb);
+
+/* Whether it has a label or classes, so that infer.classify() or infer.probability() fit. */
+extern bool infer_result_is_classifier(const InferModel *model);
+
+/* How many numbers an embedding, or what infer.outputs() returns, has; 0: that varies. */
+extern uint64 infer_result_width(const InferModel *model, InferVerb verb);
 
 /* The number of a class; 22023 with the list of classes if there is none of that name. */
 extern int	infer_result_class(const InferModel *model, const char *class_, Size length);

@@ -14,7 +14,7 @@
  *
  * Files
  *	tables.c		infer.job, job_shard, job_item ⇄ structs
- *	request.c		arguments ⇄ jsonb		plan.c ...	what they mean
+ *	request.c		arguments ⇄ jsonb		plan/		what they mean
  *	submit.c		the SQL functions
  *	shared.c		slots, and the launcher's mail-box	  launcher.c, scanner.c
  *	runner.c		the loop of a shard		compute.c	chunk → engine → results
@@ -73,12 +73,14 @@ typedef struct JobRequest			/* NULL, 0: not given */
 {
 	char	   *model;				/* as given; pinned: see JobPlan.model_pinned */
 	Oid			table;
+	char	   *table_name;			/* as it was called when the job was submitted */
 	char	   *input;				/* a select list */
 	char	   *output;				/* identifiers, as in SQL: folded unless in double quotes */
 	char	   *condition;
 	char	   *source;				/* a query */
 	char	   *key;				/* identifiers, with commas */
 	Oid			target;
+	char	   *target_name;
 	char	   *verb;
 	char	   *class_;
 	char	   *version_column;
@@ -231,7 +233,7 @@ extern int64 job_items_count(int64 job, int32 shard, JobItemState state);
 extern ArrayType *job_key_to_array(const JobKey *key);	/* NULL: none */
 extern void job_key_from_array(ArrayType *array, JobKey *key);
 
-/* ---- plan.c ---- */
+/* ---- plan/ ---- */
 
 typedef struct JobColumn
 {
@@ -243,6 +245,7 @@ typedef struct JobColumn
 	int16		length;
 	bool		by_value;
 	char	   *type_sql;			/* format_type_with_typemod, qualified */
+	AttrNumber	number;				/* of a plain column in its table; 0: an expression */
 } JobColumn;
 
 typedef enum JobSource
@@ -273,9 +276,14 @@ typedef struct JobPlan
 	JobSource	source;
 	Oid			table;				/* that is scanned; invalid for JOB_SOURCE_INPUT */
 	char	   *table_sql;			/* its qualified, quoted name */
-	char	   *from_sql;			/* of a scan: "FROM ... WHERE (...)", without the key's range; else the query */
+
+	/*
+	 * Of a scan: "FROM ... AS source WHERE (...)", without the key's range; the sql of keys and inputs says
+	 * "source.column".  Else the whole query, whose columns are the keys and then the inputs.
+	 */
+	char	   *from_sql;
 	int			keys_count;
-	JobColumn  *keys;
+	JobColumn  *keys;				/* NOT NULL and unique in a scanned table, in the order of its index; of a query as it comes */
 	int			inputs_count;
 	JobColumn  *inputs;
 	bool		as_row;				/* the model takes the inputs as one row (row_desc), else one by one */
@@ -284,9 +292,9 @@ typedef struct JobPlan
 	JobTarget	target;
 	Oid			target_table;
 	char	   *target_sql;
-	JobColumn  *target_keys;		/* keys_count of them */
+	JobColumn  *target_keys;		/* keys_count of them; sql here, of output and version_column is the quoted name alone */
 	JobColumn	output;
-	JobColumn  *version_column;		/* NULL: none */
+	JobColumn  *version_column;		/* NULL: none; of an integer type it gets the version's number, else model_pinned */
 	Oid			result_type;		/* of the verb, before it is assigned to the output */
 	bool		unchanged;			/* rows of the source are compared with what was read, when they are written */
 } JobPlan;

@@ -207,6 +207,34 @@ binding_new(const InferModel *model, MemoryContext context)
 	return binding;
 }
 
+const char **
+infer_model_names(const InferModel *model, int *count)
+{
+	const InferBinding *binding = binding_new(model, CurrentMemoryContext);
+	const char **names;
+	int			found = 0;
+
+	*count = binding->elements;
+	if (!binding->named)
+		return NULL;
+	names = palloc(sizeof(char *) * binding->elements);
+	for (int i = 0; i < binding->inputs_count; i++)
+		for (uint32 k = 0; k < binding->inputs[i].names_count; k++)
+			names[found++] = binding->inputs[i].names[k];
+	return names;
+}
+
+int
+infer_model_texts(const InferModel *model)
+{
+	int			count = 0;
+
+	for (uint32 i = 0; i < model->signature.inputs_count; i++)
+		count += model->signature.inputs[i].role == INFER_ROLE_TEXT ||
+			model->signature.inputs[i].role == INFER_ROLE_PAIR;
+	return count;
+}
+
 /* What no position can take is refused before positions are counted. */
 static void
 check_arguments(const InferBinding *binding, int nargs, const ValueType *types)

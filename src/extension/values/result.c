@@ -139,6 +139,22 @@ infer_result_wanted(const InferModel *model, InferVerb verb)
 	}
 }
 
+bool
+infer_result_is_classifier(const InferModel *model)
+{
+	ClassifierView view;
+
+	return classifier_view(model, &view);
+}
+
+uint64
+infer_result_width(const InferModel *model, InferVerb verb)
+{
+	int			output = verb == INFER_VERB_EMBED ? output_of_role(model, INFER_ROLE_EMBEDDING) : numbers_output(model);
+
+	return output < 0 ? 0 : output_width(&model->signature.outputs[output]);
+}
+
 int
 infer_result_class(const InferModel *model, const char *class_, Size length)
 {
