@@ -4,7 +4,7 @@
  */
 #include "postgres.h"
 
-#include "job.h"
+#include "../job.h"
 
 JobPlan *
 job_plan_make(const JobRequest *request, MemoryContext context)
