@@ -18,7 +18,7 @@
  *	submit.c		the SQL functions
  *	shared.c		slots, and the launcher's mail-box	  launcher.c, scanner.c
  *	runner.c		the loop of a shard		compute.c	chunk → engine → results
- *	read.c			source → chunk			write.c		chunk → target
+ *	read.c			source → chunk			write.c		chunk → target			keys.c	keys ⇄ texts
  *	items.c			rows that come back		digest.c	of inputs and outputs
  *	facts.c			what is kept for the manifest, and manifest.c, which tells it
  *
@@ -327,6 +327,7 @@ typedef struct JobRow
 	Oid			tableoid;			/* of a scan: the version of the row that was read */
 	ItemPointerData tid;
 	TransactionId xmin;
+	int64		number;				/* of infer.job_input */
 	JobItem    *item;				/* NULL: read in order */
 	int			request;			/* of the chunk, and the ticket there */
 	int			ticket;				/* or INFER_TICKET_NULL */
@@ -365,7 +366,17 @@ typedef struct JobRun				/* a runner's work */
 	Datum	   *position;			/* keys of the last row that was read, in context; NULL: none */
 } JobRun;
 
-/* ---- read.c: in a short transaction of the caller's ---- */
+/* ---- keys.c ---- */
+
+/* The texts of a row's key; and back, NULL for none.  In the current memory context. */
+extern void job_key_make(const JobPlan *plan, const Datum *values, JobKey *key);
+extern Datum *job_key_values(const JobPlan *plan, const JobKey *key);
+
+/*
+ * ---- read.c: in a short transaction of the caller's, with SPI connected or not ----
+ *
+ * A table that somebody else has locked is 55P03 after lock_timeout: no fault of the job's, it waits.
+ */
 
 extern struct JobReader *job_reader_make(JobRun *run);
 
@@ -378,7 +389,11 @@ extern int64 job_reader_count(JobRun *run, bool *estimated);
 /* The upper bounds of shards ranges of keys of about equal size; fewer where there are not that many keys. */
 extern JobKey *job_reader_ranges(JobRun *run, int shards, int *count);
 
-/* The next rows behind run->position, which moves on; up to rows_max of them and JOB_CHUNK_BYTES. */
+/*
+ * The next rows behind run->position, which moves on; up to rows_max of them and JOB_CHUNK_BYTES.  Where few rows
+ * meet a condition it may be none, and yet not the last chunk.  Before the first read the caller sets run->position
+ * to job_key_values of the checkpoint, or to NULL: from the shard's low key.  Later ones are the reader's.
+ */
 extern void job_read(JobRun *run, JobChunk *chunk, int rows_max);
 
 /* The rows of these items as they are now; those that are not there any more are JOB_ROW_GONE. */
