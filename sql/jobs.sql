@@ -127,3 +127,121 @@ COMMENT ON FUNCTION infer.wait_job(bigint, interval) IS 'wait until a job has en
 CREATE FUNCTION infer.drop_job(job bigint) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'infer_drop_job';
 COMMENT ON FUNCTION infer.drop_job(bigint) IS 'forget a job that has ended';
+
+/* ---- what is to be seen of jobs ---- */
+
+CREATE FUNCTION infer.read_job_owner(origin text, owner oid, owner_name text) RETURNS text
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_job_owner';
+COMMENT ON FUNCTION infer.read_job_owner(text, oid, text) IS 'behind the views of jobs: the owner''s name, NULL if you may not see the job';
+
+/* Owner's rights on the tables; read_job_owner says whose jobs one sees. */
+CREATE VIEW infer.jobs WITH (security_barrier) AS
+	SELECT j.job,
+		   j.name,
+		   j.state,
+		   j.model,
+		   o.owner,
+		   j.priority AS job_priority,
+		   COALESCE(j.request #>> '{table,name}', j.request ->> 'source') AS source,
+		   COALESCE(j.request #>> '{target,name}', j.request #>> '{table,name}') AS target,
+		   j.total,
+		   j.total_estimated,
+		   s.done,
+		   s.failed,
+		   s.gone,
+		   s.expired,
+		   s.cancelled,
+		   CASE WHEN j.finished IS NULL
+				THEN (SELECT count(*) FROM infer.job_item i WHERE i.job = j.job AND i.state = 'pending')
+				ELSE 0 END AS pending,
+		   s.recomputed,
+		   s.tokens,
+		   round(r.rate::numeric, 1)::double precision AS rows_per_second,
+		   CASE WHEN j.finished IS NULL AND r.rate > 0
+				THEN make_interval(secs => round(GREATEST(j.total - s.settled, 0) / r.rate)) END AS eta,
+		   COALESCE(j.message, e.message) AS last_error,
+		   CASE WHEN j.message IS NULL THEN e.sqlstate ELSE j.sqlstate END AS sqlstate,
+		   s.shards,
+		   j.submitted,
+		   j.started,
+		   j.finished,
+		   j.expires
+	FROM infer.job j
+		 CROSS JOIN LATERAL infer.read_job_owner(j.origin, j.owner, j.owner_name) AS o (owner)
+		 CROSS JOIN LATERAL (SELECT COALESCE(sum(t.done), 0)::bigint AS done,
+									COALESCE(sum(t.failed), 0)::bigint AS failed,
+									COALESCE(sum(t.gone), 0)::bigint AS gone,
+									COALESCE(sum(t.expired), 0)::bigint AS expired,
+									COALESCE(sum(t.cancelled), 0)::bigint AS cancelled,
+									COALESCE(sum(t.recomputed), 0)::bigint AS recomputed,
+									COALESCE(sum(t.tokens), 0)::bigint AS tokens,
+									COALESCE(sum(t.done + t.failed + t.gone + t.expired + t.cancelled), 0)::bigint AS settled,
+									sum(t.rows_per_second) FILTER (WHERE t.state <> 'completed') AS rate,
+									count(*)::int AS shards
+							 FROM infer.job_shard t WHERE t.job = j.job) AS s
+		 CROSS JOIN LATERAL (SELECT CASE WHEN j.finished IS NULL THEN s.rate
+									ELSE s.settled / NULLIF(EXTRACT(epoch FROM j.finished - j.started), 0)::double precision
+									END AS rate) AS r
+		 LEFT JOIN LATERAL (SELECT i.message, i.sqlstate FROM infer.job_item i
+							WHERE i.job = j.job AND i.message IS NOT NULL
+							ORDER BY i.updated DESC LIMIT 1) AS e ON true
+	WHERE o.owner IS NOT NULL;
+COMMENT ON VIEW infer.jobs IS 'your jobs: how far they are, what they wait for, how they ended';
+COMMENT ON COLUMN infer.jobs.job IS 'its number, from infer.submit_job()';
+COMMENT ON COLUMN infer.jobs.name IS 'as it was submitted; one of a name runs at a time';
+COMMENT ON COLUMN infer.jobs.state IS 'validating, in_progress, finalizing, completed, failed, expired, cancelling or cancelled';
+COMMENT ON COLUMN infer.jobs.model IS 'name@version: all rows are computed by this version';
+COMMENT ON COLUMN infer.jobs.owner IS 'the role that submitted it, and as which it runs';
+COMMENT ON COLUMN infer.jobs.job_priority IS 'the highest one that waits is started first';
+COMMENT ON COLUMN infer.jobs.source IS 'the table that is scored, or the query';
+COMMENT ON COLUMN infer.jobs.target IS 'the table that results are written into';
+COMMENT ON COLUMN infer.jobs.total IS 'rows; NULL before they are counted';
+COMMENT ON COLUMN infer.jobs.total_estimated IS 'whether total is an estimate';
+COMMENT ON COLUMN infer.jobs.done IS 'rows that were computed and written';
+COMMENT ON COLUMN infer.jobs.failed IS 'rows that could not be: infer.job_errors tells why';
+COMMENT ON COLUMN infer.jobs.gone IS 'rows that were deleted, or not to be computed any more, before they were written';
+COMMENT ON COLUMN infer.jobs.expired IS 'rows that were left when the completion window ended';
+COMMENT ON COLUMN infer.jobs.cancelled IS 'rows that were left when the job was cancelled';
+COMMENT ON COLUMN infer.jobs.pending IS 'rows that come back: locked or changed meanwhile, or to be tried again';
+COMMENT ON COLUMN infer.jobs.recomputed IS 'times that a row had to be computed again, because it was changed or locked when it was to be written';
+COMMENT ON COLUMN infer.jobs.tokens IS 'of the rows that were computed; 0 where the model reads no text';
+COMMENT ON COLUMN infer.jobs.rows_per_second IS 'lately; of a job that has ended, on the whole';
+COMMENT ON COLUMN infer.jobs.eta IS 'how long it will take from now on, at that rate';
+COMMENT ON COLUMN infer.jobs.last_error IS 'why the job ended or waits; else the last error of a row';
+COMMENT ON COLUMN infer.jobs.sqlstate IS 'of last_error';
+COMMENT ON COLUMN infer.jobs.shards IS 'ranges of keys that it is cut into';
+COMMENT ON COLUMN infer.jobs.submitted IS 'when';
+COMMENT ON COLUMN infer.jobs.started IS 'when its first process began';
+COMMENT ON COLUMN infer.jobs.finished IS 'when it ended, however';
+COMMENT ON COLUMN infer.jobs.expires IS 'when its completion window ends; NULL: it has none';
+
+CREATE VIEW infer.job_errors WITH (security_barrier) AS
+	SELECT i.job,
+		   i.key,
+		   i.state,
+		   i.attempts,
+		   i.sqlstate,
+		   i.message,
+		   i.retryable,
+		   i.due,
+		   i.updated AS at
+	FROM infer.job j
+		 CROSS JOIN LATERAL infer.read_job_owner(j.origin, j.owner, j.owner_name) AS o (owner)
+		 JOIN infer.job_item i ON i.job = j.job
+	WHERE o.owner IS NOT NULL;
+COMMENT ON VIEW infer.job_errors IS 'rows of your jobs that are not simply done';
+COMMENT ON COLUMN infer.job_errors.job IS 'as in infer.jobs';
+COMMENT ON COLUMN infer.job_errors.key IS 'texts of the key''s columns';
+COMMENT ON COLUMN infer.job_errors.state IS 'failed, expired, cancelled; pending: it comes back';
+COMMENT ON COLUMN infer.job_errors.attempts IS 'times that it was tried';
+COMMENT ON COLUMN infer.job_errors.sqlstate IS 'of the last error; NULL: there was none';
+COMMENT ON COLUMN infer.job_errors.message IS 'likewise';
+COMMENT ON COLUMN infer.job_errors.retryable IS 'whether the error may be gone another time';
+COMMENT ON COLUMN infer.job_errors.due IS 'when a pending one comes back, at the earliest';
+COMMENT ON COLUMN infer.job_errors.at IS 'when this was last written';
+
+GRANT SELECT ON infer.jobs, infer.job_errors TO PUBLIC;
+
+CREATE FUNCTION infer.job_manifest(job bigint) RETURNS jsonb
+	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'infer_job_manifest';
+COMMENT ON FUNCTION infer.job_manifest(bigint) IS 'what a job did, by what, and all that is needed to do it again and compare';

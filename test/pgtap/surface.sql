@@ -37,11 +37,12 @@ SELECT bag_has(
 		('infer.activate_model(text,integer)'), ('infer.drop_model(text)'), ('infer.drop_model(text,integer)'),
 		('infer.rename_model(text,text)'), ('infer.grant_model(text,text)'), ('infer.revoke_model(text,text)'),
 		('infer.load_model(text)'), ('infer.unload_model(text)'), ('infer.restart_engine()'), ('infer.reset_stats()'),
-		('infer.profile(text,"any")')$$,
+		('infer.profile(text,"any")'), ('infer.cancel_job(bigint)'), ('infer.retry_job(bigint)'), ('infer.wait_job(bigint,interval)'),
+		('infer.drop_job(bigint)'), ('infer.job_manifest(bigint)')$$,
 	'the functions around them');
 SELECT bag_eq(
 	$$SELECT relname::text FROM pg_class WHERE relnamespace = 'infer'::regnamespace AND relkind = 'v'$$,
-	ARRAY['activity', 'devices', 'loaded_models', 'model_versions', 'models', 'stats'], 'the views');
+	ARRAY['activity', 'devices', 'job_errors', 'jobs', 'loaded_models', 'model_versions', 'models', 'stats'], 'the views');
 
 -- A model can be replaced, and a verb's answer with it: never IMMUTABLE.
 SELECT is_empty('SELECT signature FROM functions WHERE provolatile = $$i$$ AND NOT of_vectors', 'no function of models is immutable');
@@ -67,8 +68,8 @@ SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'infer
 	AND obj_description(c.oid, 'pg_class') IS NULL$$, 'so does every table and view');
 -- psql's \d+ is where units and definitions are looked up
 SELECT is_empty($$SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
-	WHERE c.relnamespace = 'infer'::regnamespace AND c.relname IN ('stats', 'activity', 'loaded_models', 'devices')
-		AND col_description(c.oid, a.attnum) IS NULL$$, 'and every column of the views of the engine');
+	WHERE c.relnamespace = 'infer'::regnamespace AND c.relname IN ('stats', 'activity', 'loaded_models', 'devices', 'jobs', 'job_errors')
+		AND col_description(c.oid, a.attnum) IS NULL$$, 'and every column of the views of the engine and of jobs');
 SELECT ok(obj_description('infer'::regnamespace, 'pg_namespace') IS NOT NULL, 'and the schema');
 SELECT is_empty($$SELECT signature FROM functions WHERE verb
 	AND pg_get_function_arguments(oid) !~ '^model text, (class text, )?VARIADIC input "any"$'$$, 'every argument of a verb has a name');

@@ -93,7 +93,7 @@ write_statement(const JobPlan *plan)
 		appendStringInfo(&text, ") DO UPDATE SET %s = excluded.%s", output, output);
 	}
 	if (plan->version_column != NULL)
-		appendStringInfo(&text, ", %s = %s", plan->version_column->sql, quote_literal_cstr(plan->model_pinned));
+		appendStringInfo(&text, ", %s = version", plan->version_column->sql);
 	return text.data;
 }
 

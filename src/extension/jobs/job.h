@@ -233,6 +233,14 @@ extern int64 job_items_count(int64 job, int32 shard, JobItemState state);
 extern ArrayType *job_key_to_array(const JobKey *key);	/* NULL: none */
 extern void job_key_from_array(ArrayType *array, JobKey *key);
 
+/* ---- manifest.c ---- */
+
+/*
+ * Whether the current user has the rights of a job's owner.  Of a job that was submitted elsewhere (a dump's)
+ * the owner is the role of that name, if there is one.
+ */
+extern bool job_is_owned(const JobRecord *record);
+
 /* ---- plan/ ---- */
 
 typedef struct JobColumn
