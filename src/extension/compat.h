@@ -44,12 +44,14 @@ extern int	no_such_variable
 #define infer_server_ownercheck(oid, role) object_ownercheck(ForeignServerRelationId, oid, role)
 #define infer_database_ownercheck(oid, role) object_ownercheck(DatabaseRelationId, oid, role)
 #define infer_function_aclcheck(oid, role, mode) object_aclcheck(ProcedureRelationId, oid, role, mode)
+#define infer_database_aclcheck(oid, role, mode) object_aclcheck(DatabaseRelationId, oid, role, mode)
 #else
 #define infer_server_aclcheck(oid, role, mode) pg_foreign_server_aclcheck(oid, role, mode)
 #define infer_wrapper_aclcheck(oid, role, mode) pg_foreign_data_wrapper_aclcheck(oid, role, mode)
 #define infer_server_ownercheck(oid, role) pg_foreign_server_ownercheck(oid, role)
 #define infer_database_ownercheck(oid, role) pg_database_ownercheck(oid, role)
 #define infer_function_aclcheck(oid, role, mode) pg_proc_aclcheck(oid, role, mode)
+#define infer_database_aclcheck(oid, role, mode) pg_database_aclcheck(oid, role, mode)
 #endif
 
 /*
@@ -146,6 +148,19 @@ extern int	no_such_variable
 #else
 #define INFER_RUN_PARAMETERS	QueryDesc *query, ScanDirection direction, uint64 count, bool once
 #define INFER_RUN_ARGUMENTS		query, direction, count, once
+#endif
+
+/* ---- jobs ---- */
+
+/* 17: a worker's role need not be able to log in (e7689190b3d) */
+#define infer_worker_skips_login	(PG_VERSION_NUM >= 170000)
+
+/* 18: a constraint NOT NULL need not have been checked yet (a379061a22a) */
+#include "access/tupdesc.h"
+#if PG_VERSION_NUM >= 180000
+#define infer_is_not_null(desc, i) (TupleDescCompactAttr(desc, i)->attnullability == ATTNULLABLE_VALID)
+#else
+#define infer_is_not_null(desc, i) (TupleDescAttr(desc, i)->attnotnull)
 #endif
 
 /* ---- EXPLAIN ---- */

@@ -15,7 +15,7 @@
  * Files
  *	tables.c		infer.job, job_shard, job_item ⇄ structs
  *	request.c		arguments ⇄ jsonb		plan/		what they mean
- *	submit.c		the SQL functions
+ *	submit.c		submit_job				control.c	cancel, retry, wait, drop
  *	shared.c		slots, and the launcher's mail-box	  launcher.c, scanner.c
  *	runner.c		the loop of a shard		compute.c	chunk → engine → results
  *	read.c			source → chunk			write.c		chunk → target			keys.c	keys ⇄ texts
@@ -97,6 +97,17 @@ typedef struct JobRequest			/* NULL, 0: not given */
 /* job_request_to_jsonb also keeps the names of table and target: {"table": {"oid", "name"}, …}. */
 extern Jsonb *job_request_to_jsonb(const JobRequest *request);
 extern JobRequest *job_request_from_jsonb(const Jsonb *jsonb, MemoryContext context);
+
+/* ---- submit.c ---- */
+
+/* The job's number; that of the unfinished one of the same owner and name, with a notice, if there is one. */
+extern int64 job_submit(JobRequest *request);
+
+/* An unfinished job of that owner and name, 0: none; nobody else makes one until the transaction's end. */
+extern int64 job_find_named(Oid owner, const char *name);
+
+/* Raises where nothing can be written, or no job can run. */
+extern void job_check_may_write(const char *function);
 
 /* ---- tables.c ---- */
 
@@ -199,6 +210,9 @@ extern char *job_origin(void);
  * job_item) is its runner's alone and needs none.  false: wait was false and somebody else has it.
  */
 extern bool job_lock(int64 job, bool wait);
+
+/* Until the transaction's end, nobody else submits jobs of that owner and name. */
+extern void job_lock_name(Oid owner, const char *name);
 
 /*
  * Latest committed rows, and those of the own transaction.  Allocated in the current memory context.

@@ -17,6 +17,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/sequence.h"
+#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
@@ -207,6 +208,17 @@ job_lock(int64 job, bool wait)
 
 	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, relation("job"), (uint32) job, (uint16) (job >> 32));
 	return LockAcquire(&tag, ExclusiveLock, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+/* By numbers that no job has: they do not come so far. */
+void
+job_lock_name(Oid owner, const char *name)
+{
+	uint64		hash = hash_bytes_extended((const unsigned char *) name, strlen(name), owner);
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, relation("job"), (uint32) hash, (uint16) (hash >> 32) | 0x8000);
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
 int64
