@@ -1,50 +1,183 @@
 /*
  * read.c
- *	  Rows of a job's source, chunk by chunk.
+ *	  Rows of a job's source, chunk by chunk: what all sources share.
+ *
+ * Values are copied once, detoasted, from the plan's slot into the chunk's context.  A read ends at so many
+ * rows or bytes; one row more is asked for, so that the last chunk knows that it is the last.
  */
 #include "postgres.h"
 
-#include "job.h"
+#include "access/detoast.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
 
-struct JobReader *
-job_reader_make(JobRun *run)
+#include "rows.h"
+
+/* ---- chunks that are filled ---- */
+
+JobRow *
+job_filling_row(JobFilling *filling)
 {
-	elog(ERROR, "not there yet");
+	JobChunk   *chunk = filling->chunk;
+	const JobPlan *plan = filling->run->plan;
+	JobRow	   *row;
+	char	   *values;
+
+	if (chunk->rows_count == filling->rows_max ||
+		(chunk->rows_count > 0 && filling->bytes >= JOB_CHUNK_BYTES))
+	{
+		filling->full = true;
+		return NULL;
+	}
+	if (chunk->rows_count == filling->rows_space)
+	{
+		filling->rows_space = Min(Max(filling->rows_space * 2, 64), filling->rows_max);
+		chunk->rows = chunk->rows == NULL ?
+			MemoryContextAlloc(chunk->context, sizeof(JobRow) * filling->rows_space) :
+			repalloc_huge(chunk->rows, sizeof(JobRow) * filling->rows_space);
+	}
+	row = &chunk->rows[chunk->rows_count++];
+	*row = (JobRow) {.ticket = -1};
+	values = MemoryContextAlloc(chunk->context, (sizeof(Datum) * (plan->keys_count + plan->inputs_count)) +
+								sizeof(bool) * plan->inputs_count);
+	row->keys = (Datum *) values;
+	row->inputs = row->keys + plan->keys_count;
+	row->inputs_null = (bool *) (row->inputs + plan->inputs_count);
+	return row;
 }
 
-int64
-job_reader_materialise(JobRun *run)
+Datum
+job_filling_value(JobFilling *filling, Datum value, int16 length, bool by_value)
 {
-	elog(ERROR, "not there yet");
+	MemoryContext old;
+	Size		size;
+
+	if (by_value)
+	{
+		filling->bytes += sizeof(Datum);
+		return value;
+	}
+	old = MemoryContextSwitchTo(filling->chunk->context);
+	if (length == -1 && VARATT_IS_EXTENDED(DatumGetPointer(value)) && !VARATT_IS_SHORT(DatumGetPointer(value)))
+		value = PointerGetDatum(detoast_attr((struct varlena *) DatumGetPointer(value)));
+	else
+		value = datumCopy(value, false, length);
+	size = datumGetSize(value, false, length);
+	filling->bytes += size;
+	MemoryContextSwitchTo(old);
+	return value;
+}
+
+/* ---- where a reader is ---- */
+
+void
+job_reader_move(JobRun *run, const Datum *keys)
+{
+	JobReader  *reader = run->reader;
+	MemoryContext old;
+	Datum	   *position;
+
+	if (keys == NULL)
+	{
+		run->position = NULL;
+		return;
+	}
+	reader->position_at = 1 - reader->position_at;
+	old = MemoryContextSwitchTo(reader->positions[reader->position_at]);
+	MemoryContextReset(CurrentMemoryContext);
+	position = palloc(sizeof(Datum) * run->plan->keys_count);
+	for (int i = 0; i < run->plan->keys_count; i++)
+		position[i] = datumCopy(keys[i], reader->key_types[i].by_value, reader->key_types[i].length);
+	MemoryContextSwitchTo(old);
+	run->position = position;
+}
+
+/* ---- job.h's calls ---- */
+
+JobReader *
+job_reader_make(JobRun *run)
+{
+	MemoryContext old = MemoryContextSwitchTo(run->context);
+	JobReader  *reader = palloc0(sizeof(JobReader));
+	const JobPlan *plan = run->plan;
+
+	switch (plan->source)
+	{
+		case JOB_SOURCE_SCAN:
+			reader->ops = &job_reader_scan_ops;
+			break;
+		case JOB_SOURCE_INPUT:
+			reader->ops = &job_reader_input_ops;
+			break;
+		case JOB_SOURCE_REQUESTS:
+			elog(ERROR, "requests are not read as rows");
+	}
+	reader->key_types = job_key_types(plan, run->context);
+	for (int i = 0; i < lengthof(reader->positions); i++)
+		reader->positions[i] = AllocSetContextCreate(run->context, "infer job position", ALLOCSET_SMALL_SIZES);
+	if (run->shard != NULL)
+	{
+		reader->low = job_key_values(plan, &run->shard->low);
+		reader->high = job_key_values(plan, &run->shard->high);
+	}
+	MemoryContextSwitchTo(old);
+	return reader;
 }
 
 int64
 job_reader_count(JobRun *run, bool *estimated)
 {
-	elog(ERROR, "not there yet");
+	return run->reader->ops->count(run, estimated);
 }
 
 JobKey *
 job_reader_ranges(JobRun *run, int shards, int *count)
 {
-	elog(ERROR, "not there yet");
+	return run->reader->ops->ranges(run, shards, count);
 }
 
 void
 job_read(JobRun *run, JobChunk *chunk, int rows_max)
 {
-	elog(ERROR, "not there yet");
+	chunk->rows = NULL;
+	chunk->rows_count = 0;
+	chunk->last = false;
+	chunk->of_items = false;
+	run->reader->ops->read(run, chunk, Max(rows_max, 1));
+	if (chunk->rows_count > 0)
+		job_reader_move(run, chunk->rows[chunk->rows_count - 1].keys);
 }
 
 void
 job_read_items(JobRun *run, JobChunk *chunk, JobItem *items, int items_count)
 {
-	elog(ERROR, "not there yet");
+	MemoryContext old = MemoryContextSwitchTo(chunk->context);
+	const JobPlan *plan = run->plan;
+
+	chunk->rows = palloc0(sizeof(JobRow) * Max(items_count, 1));
+	chunk->rows_count = items_count;
+	chunk->last = false;
+	chunk->of_items = true;
+	for (int i = 0; i < items_count; i++)
+	{
+		JobRow	   *row = &chunk->rows[i];
+
+		row->item = &items[i];
+		row->ticket = -1;
+		row->outcome = JOB_ROW_GONE;
+		row->keys = job_key_values(plan, &items[i].key);
+		row->inputs = palloc(sizeof(Datum) * plan->inputs_count);
+		row->inputs_null = palloc(sizeof(bool) * plan->inputs_count);
+	}
+	MemoryContextSwitchTo(old);
+	if (items_count > 0)
+		run->reader->ops->read_items(run, chunk);
 }
 
 void
 job_read_back(JobRun *run, const JobRow *row)
 {
-	elog(ERROR, "not there yet");
+	job_reader_move(run, row->keys);
+	if (run->reader->ops->read_back != NULL)
+		run->reader->ops->read_back(run, row);
 }
-

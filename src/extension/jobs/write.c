@@ -1,20 +1,225 @@
 /*
  * write.c
  *	  Results of a chunk into the target.
+ *
+ * All of a chunk's rows are written by one statement, in a subtransaction.  If that fails, the statement is
+ * tried without any rows: what fails then, too, is no row's fault (a table, a privilege), and raised.  Else
+ * the rows are halved until those that fail are alone, and the others are written.
+ *
+ * Nobody is waited for: rows that others have locked are passed over before the statement runs, and what it
+ * may yet have to wait for (a foreign key's row, a unique index's entry) ends by lock_timeout soon enough.
+ * Deferred constraints are checked with the statement, so that their errors are of the rows as well.
  */
 #include "postgres.h"
 
-#include "job.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
 
-struct JobWriter *
+#include "rows.h"
+
+#define WAIT_FIRST	"20ms"			/* of a chunk's statement for a lock */
+#define WAIT_LATER	"1ms"			/* of the halves of one that had to wait longer */
+#define WAIT_HALVES	8				/* fewer rows that had to wait are not told apart */
+
+JobWriter *
 job_writer_make(JobRun *run)
 {
-	elog(ERROR, "not there yet");
+	JobWriter  *writer = MemoryContextAllocZero(run->context, sizeof(JobWriter));
+
+	switch (run->plan->target)
+	{
+		case JOB_TARGET_UPDATE:
+			writer->ops = &job_writer_update_ops;
+			break;
+		case JOB_TARGET_INSERT:
+			writer->ops = &job_writer_insert_ops;
+			break;
+		case JOB_TARGET_RESPONSES:
+			elog(ERROR, "responses are not written as rows");
+	}
+	writer->key_types = job_key_types(run->plan, run->context);
+	writer->context = AllocSetContextCreate(run->context, "infer job write", ALLOCSET_DEFAULT_SIZES);
+	return writer;
+}
+
+void
+job_table_lock(Oid table, LOCKMODE mode)
+{
+	if (!ConditionalLockRelationOid(table, mode))
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("table \"%s\" is locked", get_rel_name(table))));
+}
+
+char *
+job_version_sql(const JobPlan *plan)
+{
+	char		category;
+	bool		is_preferred;
+
+	get_type_category_preferred(getBaseType(plan->version_column->type), &category, &is_preferred);
+	if (category == TYPCATEGORY_NUMERIC)
+		return psprintf("%d", plan->model->version);
+	return quote_literal_cstr(plan->model_pinned);
+}
+
+void
+job_rows_write(JobRun *run, const JobStatement *statement, Tuplestorestate *given, int given_count, JobRow **rows,
+			   int count)
+{
+	uint64		written;
+
+	job_statement_give(statement, given);
+	job_statement_plan(statement, JOB_PLANNING_BY_ROW);
+	written = job_statement_execute(statement);
+	job_statement_take();
+	tuplestore_end(given);
+	if (written < given_count)
+		ereport(ERROR,
+				(errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
+				 errmsg("the row was not written"),
+				 errdetail("A trigger or a row-level security policy of table \"%s\" leaves it as it is.",
+						   get_rel_name(run->plan->target_table))));
+	for (int i = 0; i < count; i++)
+		if (rows[i]->outcome == JOB_ROW_COMPUTED)
+			rows[i]->outcome = JOB_ROW_WRITTEN;
+}
+
+/* ---- one try ---- */
+
+/* NULL: it succeeded.  Else the error, in the current context, and everything is as it was before. */
+static ErrorData *
+try(JobRun *run, JobRow **rows, int count)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile error = NULL;
+
+	MemoryContextReset(run->writer->context);
+	BeginInternalSubTransaction(NULL);
+	PG_TRY();
+	{
+		MemoryContextSwitchTo(run->writer->context);
+		job_spi_begin();
+		run->writer->ops->write(run, rows, count);
+		job_spi_end();
+		MemoryContextSwitchTo(context);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		for (int i = 0; i < count; i++)
+			rows[i]->outcome = JOB_ROW_COMPUTED;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	return error;
+}
+
+/* Errors that no other choice of rows would spare us. */
+static bool
+is_of_all_rows(const ErrorData *error)
+{
+	switch (ERRCODE_TO_CATEGORY(error->sqlerrcode))
+	{
+		case ERRCODE_INSUFFICIENT_RESOURCES:
+		case ERRCODE_OPERATOR_INTERVENTION:
+		case ERRCODE_SYSTEM_ERROR:
+			return true;
+		default:
+			return error->elevel >= FATAL;
+	}
+}
+
+/* ---- halves ---- */
+
+static void
+set_wait(const char *wait)
+{
+	(void) set_config_option("lock_timeout", wait, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+static void
+fail(JobRow **rows, int count, ErrorData *error)
+{
+	bool		is_locked = error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE;
+
+	for (int i = 0; i < count; i++)
+	{
+		rows[i]->outcome = is_locked ? JOB_ROW_LOCKED :
+			job_error_is_transient(error->sqlerrcode) ? JOB_ROW_TRANSIENT : JOB_ROW_FAILED;
+		rows[i]->error = is_locked ? NULL : error;
+	}
+}
+
+/* tried: the statement runs by itself. */
+static void
+write_rows(JobRun *run, JobRow **rows, int count, bool tried)
+{
+	ErrorData  *error;
+	bool		is_locked;
+	int			half = count / 2;
+
+	CHECK_FOR_INTERRUPTS();
+	error = try(run, rows, count);
+	if (error == NULL)
+		return;
+	if (is_of_all_rows(error))
+		ReThrowError(error);
+	is_locked = error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE;
+	if (is_locked)
+		set_wait(WAIT_LATER);
+	if (!tried)
+	{
+		ErrorData  *without = try(run, NULL, 0);
+
+		if (without != NULL)
+			ReThrowError(without);
+	}
+	if (count == 1 || (is_locked && count < WAIT_HALVES))
+	{
+		fail(rows, count, error);
+		return;
+	}
+	FreeErrorData(error);
+	write_rows(run, rows, half, true);
+	write_rows(run, rows + half, count - half, true);
 }
 
 void
 job_write(JobRun *run, JobChunk *chunk)
 {
-	elog(ERROR, "not there yet");
-}
+	MemoryContext context = MemoryContextSwitchTo(chunk->context);
+	JobRow	  **rows = palloc(sizeof(JobRow *) * Max(chunk->rows_count, 1));
+	int			count = 0;
+	int			level;
 
+	for (int i = 0; i < chunk->rows_count; i++)
+		if (chunk->rows[i].outcome == JOB_ROW_COMPUTED)
+			rows[count++] = &chunk->rows[i];
+	if (count > 0)
+	{
+		level = NewGUCNestLevel();
+		set_wait(WAIT_FIRST);
+		job_table_lock(run->plan->target_table, RowExclusiveLock);
+		job_spi_begin();
+		job_spi_execute("SET CONSTRAINTS ALL IMMEDIATE");
+		job_spi_end();
+		write_rows(run, rows, count, false);
+		AtEOXact_GUC(true, level);
+	}
+	pfree(rows);
+	MemoryContextSwitchTo(context);
+}

@@ -1,0 +1,232 @@
+/*
+ * rows.h
+ *	  What the files that read and write rows share.
+ *
+ * Nouns
+ *	statement	a saved plan of a user's tables, made when it is first needed
+ *	given		rows that a statement is given as a relation: infer_job_row, of which plans know the
+ *				columns, and each execution the rows
+ *
+ * Files
+ *	statement.c		statements, and what they are given
+ *	read.c			job.h's calls, and the chunk as a receiver of rows
+ *	read_scan.c		rows of a table, in the order of their key		read_input.c	those of infer.job_input
+ *	sample.c		how many rows there are, and where ranges of them end
+ *	write.c			job.h's calls, subtransactions, and rows whose write fails
+ *	write_lock.c	the rows as they are now, locked where nobody else has
+ *	write_update.c, write_insert.c		what is written how
+ */
+#ifndef INFER_JOB_ROWS_H
+#define INFER_JOB_ROWS_H
+
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+#include "tcop/dest.h"
+#include "utils/portal.h"
+#include "utils/tuplestore.h"
+
+#include "job.h"
+
+/* ---- statement.c ---- */
+
+#define JOB_GIVEN	"infer_job_row"	/* the name of the relation in a statement */
+
+typedef struct JobStatement
+{
+	SPIPlanPtr	plan;				/* NULL: not made yet */
+	TupleDesc	given;				/* NULL: none */
+} JobStatement;
+
+/* SPI connected, with a snapshot to plan with, and the caller's memory context again. */
+extern void job_spi_begin(void);
+extern void job_spi_end(void);
+
+/* As SPI_execute of one statement, which must succeed. */
+extern void job_spi_execute(const char *sql);
+
+/* given: columns of the relation, or NULL.  cursor_options: CURSOR_OPT_CUSTOM_PLAN, ...  SPI is connected. */
+extern void job_statement_prepare(JobStatement *statement, const char *sql, int parameters, Oid *types,
+								  TupleDesc given, int cursor_options);
+
+/* Gives the next execution its rows; job_statement_take ends that. */
+extern void job_statement_give(const JobStatement *statement, Tuplestorestate *rows);
+extern void job_statement_take(void);
+
+/*
+ * For the planner alone: what makes it read a table by the order of an index; and what makes it look up
+ * each given row by itself.
+ */
+typedef enum JobPlanning
+{
+	JOB_PLANNING_FREE,
+	JOB_PLANNING_BY_INDEX,
+	JOB_PLANNING_BY_ROW
+} JobPlanning;
+
+/* Has a statement without parameters planned, if it is not. */
+extern void job_statement_plan(const JobStatement *statement, JobPlanning planning);
+
+/* Runs a query, which sends its rows to receive until that returns false.  Returns whether it sorts rows. */
+typedef bool (*JobReceive) (TupleTableSlot *slot, void *arg);
+extern bool job_statement_query(const JobStatement *statement, Datum *values, JobPlanning planning,
+								JobReceive receive, void *arg);
+
+/* Runs a statement that returns nothing; the rows that it changed. */
+extern uint64 job_statement_execute(const JobStatement *statement);
+
+/* A row descriptor: names are c1, c2 ... */
+extern TupleDesc job_given_columns(int count, const Oid *types);
+
+/* ---- operators of keys: statement.c ---- */
+
+typedef struct JobKeyType
+{
+	Oid			type;				/* no domain */
+	int16		length;
+	bool		by_value;
+	Oid			collation;
+	const char *less;				/* "OPERATOR(schema.<)" */
+	const char *less_equal;
+	const char *equal;
+	const char *greater;
+	const char *greater_equal;
+	FmgrInfo	compare;
+} JobKeyType;
+
+extern JobKeyType *job_key_types(const JobPlan *plan, MemoryContext context);
+extern int	job_keys_compare(const JobKeyType *types, int count, const Datum *a, const Datum *b);
+
+/* AND the key > (or <=) parameters from first_parameter on: indexable */
+extern void job_sql_behind(StringInfo sql, const JobPlan *plan, const JobKeyType *types, int first_parameter);
+extern void job_sql_up_to(StringInfo sql, const JobPlan *plan, const JobKeyType *types, int first_parameter);
+
+/* AND the columns = those of the given relation, from c<first> on */
+extern void job_sql_equal_given(StringInfo sql, int count, const JobColumn *columns, const char *prefix,
+								const JobKeyType *types, int first);
+
+extern void job_sql_columns(StringInfo sql, int count, const JobColumn *columns);	/* ", a, b" */
+extern void job_sql_order(StringInfo sql, const JobPlan *plan, const JobKeyType *types);
+
+/* from_sql, with what can be continued by AND */
+extern char *job_sql_from(const JobPlan *plan);
+
+/* ---- readers ---- */
+
+typedef struct JobReader JobReader;
+
+typedef struct JobReaderOps
+{
+	int64		(*count) (JobRun *run, bool *estimated);
+	JobKey	   *(*ranges) (JobRun *run, int shards, int *count);
+	void		(*read) (JobRun *run, JobChunk *chunk, int rows_max);
+	void		(*read_items) (JobRun *run, JobChunk *chunk);
+	void		(*read_back) (JobRun *run, const JobRow *row);	/* beyond run->position; may be NULL */
+} JobReaderOps;
+
+struct JobReader
+{
+	const JobReaderOps *ops;
+	JobKeyType *key_types;
+	Datum	   *low;				/* of the shard; NULL: from the first */
+	Datum	   *high;				/* NULL: to the last */
+	MemoryContext positions[2];		/* run->position is in one of them */
+	int			position_at;
+
+	/* of a scan */
+	char	   *from;
+	JobStatement read[2];			/* from the first key, behind a position */
+	JobStatement items;
+	int			sorted;				/* times that a full chunk was sorted */
+	bool		by_index;			/* planner is told to read by the index */
+
+	/* of infer.job_input */
+	int64		number;				/* of the last row that was read; -1: not known */
+	int64		number_high;		/* of the last one of the shard; -1: not known */
+	FmgrInfo   *functions;			/* input functions of keys and inputs */
+	Oid		   *parameters;
+	int32	   *typmods;
+};
+
+extern const JobReaderOps job_reader_scan_ops;
+extern const JobReaderOps job_reader_input_ops;
+
+/* Where rows are being put. */
+typedef struct JobFilling
+{
+	JobRun	   *run;
+	JobChunk   *chunk;
+	int			rows_max;
+	int			rows_space;
+	Size		bytes;
+	bool		full;				/* something was left */
+} JobFilling;
+
+/* NULL: full.  A new row with room for its keys and inputs. */
+extern JobRow *job_filling_row(JobFilling *filling);
+
+/* Copies a value into the chunk, detoasted; counts its bytes. */
+extern Datum job_filling_value(JobFilling *filling, Datum value, int16 length, bool by_value);
+
+/* Sets run->position to a copy of these; NULL: none. */
+extern void job_reader_move(JobRun *run, const Datum *keys);
+
+/* ---- writers ---- */
+
+typedef struct JobWriter JobWriter;
+
+typedef struct JobWriterOps
+{
+	/*
+	 * Within a subtransaction and SPI: the rows become WRITTEN, LOCKED, CHANGED or GONE; or whatever error
+	 * stops them is raised.  No rows: runs the statement all the same.
+	 */
+	void		(*write) (JobRun *run, JobRow **rows, int count);
+} JobWriterOps;
+
+struct JobWriter
+{
+	const JobWriterOps *ops;
+	JobKeyType *key_types;			/* of the source's keys: the target's are the same, or compared as they are assigned */
+	JobStatement write;
+	JobStatement now;				/* rows as they are now: see job_rows_now */
+	JobStatement there;
+	JobStatement target_there;		/* of an INSERT */
+	JobStatement target_lock;
+	MemoryContext context;			/* of one try */
+};
+
+/*
+ * Runs the statement that writes; the rows that are COMPUTED become WRITTEN.  Raises 09000 if it wrote fewer
+ * rows than it was given.
+ */
+extern void job_rows_write(JobRun *run, const JobStatement *statement, Tuplestorestate *given, int given_count,
+						   JobRow **rows, int count);
+
+extern const JobWriterOps job_writer_update_ops;
+extern const JobWriterOps job_writer_insert_ops;
+
+/* ---- write_lock.c ---- */
+
+/*
+ * Looks at the versions of the rows that were read.  Those that are still the latest ones stay COMPUTED, and
+ * are locked if lock is set; the others, too, if they are found by their key with the same inputs, and then
+ * become what was found.  The rest become LOCKED, CHANGED or GONE.
+ */
+extern void job_rows_look(JobRun *run, JobRow **rows, int count, bool lock);
+
+/* Rows of the target with the keys of rows that are COMPUTED: locked, or else the row becomes LOCKED. */
+extern void job_rows_lock_target(JobRun *run, JobRow **rows, int count);
+
+/* The value for the version column, as SQL. */
+extern char *job_version_sql(const JobPlan *plan);
+
+/* Raises 55P03 at once if the table is locked by somebody else in a way that keeps us out. */
+extern void job_table_lock(Oid table, LOCKMODE mode);
+
+/* ---- sample.c ---- */
+
+extern int64 job_scan_count(JobRun *run, bool *estimated);
+extern JobKey *job_scan_ranges(JobRun *run, int shards, int *count);
+
+#endif							/* INFER_JOB_ROWS_H */
