@@ -223,6 +223,7 @@ extern void job_insert(const JobRecord *record);
 extern JobRecord *job_get(int64 job);		/* NULL: there is none */
 extern void job_update(JobRecord *record);	/* tid and xmin become those of the new row */
 extern void job_delete(int64 job);			/* with shards, items, inputs */
+extern void job_input_delete(int64 job);	/* of a job of which nothing is left to be done, nor to be tried again */
 
 /* Each job, with the others freed; false from each: no more of them. */
 extern void job_each(bool (*each) (JobRecord *record, void *arg), void *arg);
@@ -402,13 +403,19 @@ extern Datum *job_key_values(const JobPlan *plan, const JobKey *key);
 
 extern struct JobReader *job_reader_make(JobRun *run);
 
-/* JOB_SOURCE_INPUT: reads the query into infer.job_input, in the caller's transaction; returns the rows. */
+/*
+ * JOB_SOURCE_INPUT: reads the query into infer.job_input, in the caller's transaction; returns the rows.  Raises 22004 for
+ * a key that is NULL, 23505 for one that is there twice.  Before count and ranges.
+ */
 extern int64 job_reader_materialise(JobRun *run);
 
 /* The rows of a source: exact where that is cheap, else an estimate. */
 extern int64 job_reader_count(JobRun *run, bool *estimated);
 
-/* The upper bounds of shards ranges of keys of about equal size; fewer where there are not that many keys. */
+/*
+ * The bounds between shards ranges of keys of about equal size, each the last key of one: so one less than ranges, and
+ * fewer where there are not that many keys.
+ */
 extern JobKey *job_reader_ranges(JobRun *run, int shards, int *count);
 
 /*

@@ -112,7 +112,7 @@ job_reader_make(JobRun *run)
 		case JOB_SOURCE_REQUESTS:
 			elog(ERROR, "requests are not read as rows");
 	}
-	reader->key_types = job_key_types(plan, run->context);
+	reader->key_types = job_key_types(plan->keys_count, plan->keys, run->context);
 	for (int i = 0; i < lengthof(reader->positions); i++)
 		reader->positions[i] = AllocSetContextCreate(run->context, "infer job position", ALLOCSET_SMALL_SIZES);
 	if (run->shard != NULL)

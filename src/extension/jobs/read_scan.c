@@ -160,7 +160,7 @@ prepare_items(JobRun *run, JobStatement *statement)
 	job_sql_columns(&sql, plan->keys_count, plan->keys);
 	job_sql_columns(&sql, plan->inputs_count, plan->inputs);
 	appendStringInfoString(&sql, job_sql_from(plan));
-	job_sql_equal_given(&sql, plan->keys_count, plan->keys, "", key_types, 2);
+	job_sql_equal_given(&sql, plan->keys_count, plan->keys, "", key_types, 2, false);
 	appendStringInfoString(&sql, ") AS infer_job_source");
 	job_statement_prepare(statement, sql.data, 0, NULL, columns, CURSOR_OPT_NO_SCROLL);
 }

@@ -94,16 +94,19 @@ typedef struct JobKeyType
 	FmgrInfo	compare;
 } JobKeyType;
 
-extern JobKeyType *job_key_types(const JobPlan *plan, MemoryContext context);
+extern JobKeyType *job_key_types(int count, const JobColumn *columns, MemoryContext context);
 extern int	job_keys_compare(const JobKeyType *types, int count, const Datum *a, const Datum *b);
 
 /* AND the key > (or <=) parameters from first_parameter on: indexable */
 extern void job_sql_behind(StringInfo sql, const JobPlan *plan, const JobKeyType *types, int first_parameter);
 extern void job_sql_up_to(StringInfo sql, const JobPlan *plan, const JobKeyType *types, int first_parameter);
 
-/* AND the columns = those of the given relation, from c<first> on */
+/*
+ * AND the columns, behind a prefix, = those of the given relation, from c<first> on, which are cast to their types, or have
+ * them.
+ */
 extern void job_sql_equal_given(StringInfo sql, int count, const JobColumn *columns, const char *prefix,
-								const JobKeyType *types, int first);
+								const JobKeyType *types, int first, bool cast);
 
 extern void job_sql_columns(StringInfo sql, int count, const JobColumn *columns);	/* ", a, b" */
 extern void job_sql_order(StringInfo sql, const JobPlan *plan, const JobKeyType *types);
@@ -141,8 +144,9 @@ struct JobReader
 	bool		by_index;			/* planner is told to read by the index */
 
 	/* of infer.job_input */
-	int64		number;				/* of the last row that was read; -1: not known */
-	int64		number_high;		/* of the last one of the shard; -1: not known */
+	bool		placed;				/* the next two are known */
+	int64		number;				/* of the last row that was read */
+	int64		number_high;		/* of the last one of the shard */
 	FmgrInfo   *functions;			/* input functions of keys and inputs */
 	Oid		   *parameters;
 	int32	   *typmods;
@@ -187,7 +191,8 @@ typedef struct JobWriterOps
 struct JobWriter
 {
 	const JobWriterOps *ops;
-	JobKeyType *key_types;			/* of the source's keys: the target's are the same, or compared as they are assigned */
+	JobKeyType *key_types;			/* of the source */
+	JobKeyType *target_key_types;
 	JobStatement write;
 	JobStatement now;				/* rows as they are now: see job_rows_now */
 	JobStatement there;

@@ -262,24 +262,24 @@ operator_sql(Oid family, Oid type, int strategy)
 }
 
 JobKeyType *
-job_key_types(const JobPlan *plan, MemoryContext context)
+job_key_types(int count, const JobColumn *columns, MemoryContext context)
 {
 	MemoryContext old = MemoryContextSwitchTo(context);
-	JobKeyType *types = palloc0(sizeof(JobKeyType) * plan->keys_count);
+	JobKeyType *types = palloc0(sizeof(JobKeyType) * count);
 
-	for (int i = 0; i < plan->keys_count; i++)
+	for (int i = 0; i < count; i++)
 	{
 		JobKeyType *type = &types[i];
 		TypeCacheEntry *entry;
 
-		type->type = getBaseType(plan->keys[i].type);
-		type->collation = plan->keys[i].collation;
+		type->type = getBaseType(columns[i].type);
+		type->collation = columns[i].collation;
 		get_typlenbyval(type->type, &type->length, &type->by_value);
 		entry = lookup_type_cache(type->type, TYPECACHE_BTREE_OPFAMILY | TYPECACHE_CMP_PROC);
 		if (!OidIsValid(entry->btree_opf) || !OidIsValid(entry->cmp_proc))
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_FUNCTION),
-					 errmsg("type %s of key column %s has no order", format_type_be(type->type), plan->keys[i].sql)));
+					 errmsg("type %s of key column %s has no order", format_type_be(type->type), columns[i].sql)));
 		fmgr_info_cxt(entry->cmp_proc, &type->compare, context);
 		type->less = operator_sql(entry->btree_opf, entry->btree_opintype, BTLessStrategyNumber);
 		type->less_equal = operator_sql(entry->btree_opf, entry->btree_opintype, BTLessEqualStrategyNumber);
@@ -387,10 +387,11 @@ job_sql_up_to(StringInfo sql, const JobPlan *plan, const JobKeyType *types, int 
 
 void
 job_sql_equal_given(StringInfo sql, int count, const JobColumn *columns, const char *prefix, const JobKeyType *types,
-					int first)
+					int first, bool cast)
 {
 	for (int i = 0; i < count; i++)
-		appendStringInfo(sql, "\n AND %s%s %s " JOB_GIVEN ".c%d", prefix, columns[i].sql, types[i].equal, first + i);
+		appendStringInfo(sql, "\n AND %s%s %s " JOB_GIVEN ".c%d%s%s", prefix, columns[i].sql, types[i].equal, first + i,
+						 cast ? "::" : "", cast ? format_type_extended(types[i].type, -1, FORMAT_TYPE_FORCE_QUALIFY) : "");
 }
 
 char *

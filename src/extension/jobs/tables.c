@@ -557,6 +557,12 @@ job_each(bool (*each) (JobRecord *record, void *arg), void *arg)
 }
 
 void
+job_input_delete(int64 job)
+{
+	delete_of_job("job_input", job);
+}
+
+void
 job_delete(int64 job)
 {
 	delete_of_job("job_input", job);

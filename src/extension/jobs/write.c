@@ -31,9 +31,10 @@
 JobWriter *
 job_writer_make(JobRun *run)
 {
+	const JobPlan *plan = run->plan;
 	JobWriter  *writer = MemoryContextAllocZero(run->context, sizeof(JobWriter));
 
-	switch (run->plan->target)
+	switch (plan->target)
 	{
 		case JOB_TARGET_UPDATE:
 			writer->ops = &job_writer_update_ops;
@@ -44,7 +45,8 @@ job_writer_make(JobRun *run)
 		case JOB_TARGET_RESPONSES:
 			elog(ERROR, "responses are not written as rows");
 	}
-	writer->key_types = job_key_types(run->plan, run->context);
+	writer->key_types = job_key_types(plan->keys_count, plan->keys, run->context);
+	writer->target_key_types = job_key_types(plan->keys_count, plan->target_keys, run->context);
 	writer->context = AllocSetContextCreate(run->context, "infer job write", ALLOCSET_DEFAULT_SIZES);
 	return writer;
 }
@@ -61,13 +63,15 @@ job_table_lock(Oid table, LOCKMODE mode)
 char *
 job_version_sql(const JobPlan *plan)
 {
-	char		category;
-	bool		is_preferred;
-
-	get_type_category_preferred(getBaseType(plan->version_column->type), &category, &is_preferred);
-	if (category == TYPCATEGORY_NUMERIC)
-		return psprintf("%d", plan->model->version);
-	return quote_literal_cstr(plan->model_pinned);
+	switch (plan->version_column->type)
+	{
+		case INT2OID:
+		case INT4OID:
+		case INT8OID:
+			return psprintf("%d", plan->model->version);
+		default:
+			return psprintf("%s::pg_catalog.text", quote_literal_cstr(plan->model_pinned));
+	}
 }
 
 void

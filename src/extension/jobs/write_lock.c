@@ -175,7 +175,7 @@ prepare_now(JobRun *run, bool lock)
 	for (int i = 0; i < plan->inputs_count; i++)
 		appendStringInfo(&sql, "%s" JOB_GIVEN ".c%d", i == 0 ? "" : ", ", 2 + plan->keys_count + i);
 	appendStringInfo(&sql, "))::pg_catalog.record%s", job_sql_from(plan));
-	job_sql_equal_given(&sql, plan->keys_count, plan->keys, "", run->writer->key_types, 2);
+	job_sql_equal_given(&sql, plan->keys_count, plan->keys, "", run->writer->key_types, 2, false);
 	if (lock)
 		appendStringInfoString(&sql, "\n FOR NO KEY UPDATE SKIP LOCKED");
 	appendStringInfoString(&sql, ") AS infer_job_source");
@@ -189,7 +189,7 @@ prepare_there(JobRun *run)
 
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "SELECT " JOB_GIVEN ".c1 FROM " JOB_GIVEN "\n WHERE EXISTS (SELECT%s", job_sql_from(run->plan));
-	job_sql_equal_given(&sql, run->plan->keys_count, run->plan->keys, "", run->writer->key_types, 2);
+	job_sql_equal_given(&sql, run->plan->keys_count, run->plan->keys, "", run->writer->key_types, 2, false);
 	appendStringInfoString(&sql, ")");
 	job_statement_prepare(&run->writer->there, sql.data, 0, NULL, given_columns(run, false), CURSOR_OPT_NO_SCROLL);
 }
@@ -203,7 +203,8 @@ prepare_target(JobRun *run, JobStatement *statement, bool lock)
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "SELECT " JOB_GIVEN ".c1 FROM " JOB_GIVEN
 					 ",\n LATERAL (SELECT FROM %s AS infer_job_target\n WHERE true", plan->target_sql);
-	job_sql_equal_given(&sql, plan->keys_count, plan->target_keys, "infer_job_target.", run->writer->key_types, 2);
+	job_sql_equal_given(&sql, plan->keys_count, plan->target_keys, "infer_job_target.", run->writer->target_key_types, 2,
+						true);
 	appendStringInfo(&sql, "%s) AS infer_job_found", lock ? "\n FOR NO KEY UPDATE SKIP LOCKED" : "");
 	job_statement_prepare(statement, sql.data, 0, NULL, given_columns(run, false), CURSOR_OPT_NO_SCROLL);
 }

@@ -44,7 +44,7 @@ prepare(JobRun *run)
 	appendStringInfoString(&sql, "\n FROM " JOB_GIVEN
 						   "\n WHERE infer_job_target.ctid OPERATOR(pg_catalog.=) " JOB_GIVEN ".c1"
 						   " AND infer_job_target.tableoid OPERATOR(pg_catalog.=) " JOB_GIVEN ".c2");
-	job_sql_equal_given(&sql, keys_count, plan->target_keys, "infer_job_target.", run->writer->key_types, GIVEN_KEYS);
+	job_sql_equal_given(&sql, keys_count, plan->target_keys, "infer_job_target.", run->writer->key_types, GIVEN_KEYS, false);
 	job_statement_prepare(&run->writer->write, sql.data, 0, NULL, columns, 0);
 }
 
