@@ -61,6 +61,7 @@ typedef struct InferSiteCounters	/* since infer_site_make */
 	int64		reused;				/* of those, answered by an equal one */
 	int64		batches;			/* requests sent */
 	int64		tokens;				/* of the rows that were computed; 0 where rows have none */
+	uint64		prepare_nsec;		/* that their texts took to become tokens */
 	uint64		queue_nsec;			/* that rows waited in the engine: the longest of each request */
 	uint64		device_nsec;
 	char		device[16];			/* "" before the first result */
@@ -102,8 +103,9 @@ extern void infer_site_counters(const InferSite *site, InferSiteCounters *counte
 extern int	infer_site_batch_rows(const InferSite *site, int rows_max);
 
 /*
- * In the current memory context.  At most capacity rows.  class_: enum infer_class.  alone: one
- * call as the verb by itself makes it, nothing remembered.
+ * In the current memory context.  At most capacity rows.  class_: enum infer_class; a job's requests are
+ * bounded by their bytes only, for nobody waits for one of them.  alone: one call as the verb by itself
+ * makes it, nothing remembered.
  */
 extern InferRows *infer_rows_begin(InferSite *site, int capacity, uint32 class_, bool alone);
 
@@ -132,6 +134,12 @@ extern bool infer_rows_result(InferRows *rows, int ticket, Datum *value, bool *n
 
 /* Raises the error of a ticket that has failed. */
 pg_noreturn extern void infer_rows_raise(InferRows *rows, int ticket);
+
+/*
+ * The same error without raising it: a copy in the current memory context.  Rows of a request that failed
+ * as a whole share one, made where the first of them asked.
+ */
+extern ErrorData *infer_rows_error(InferRows *rows, int ticket);
 
 extern void infer_rows_end(InferRows *rows);
 

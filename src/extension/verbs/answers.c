@@ -165,3 +165,59 @@ infer_rows_raise(InferRows *rows, int number)
 		elog(ERROR, "ticket %d has not failed", number);
 	infer_client_raise(&error);
 }
+
+static char *
+copy_text(const char *text)
+{
+	return text != NULL ? pstrdup(text) : NULL;
+}
+
+static ErrorData *
+copy_error(const ErrorData *from)
+{
+	ErrorData  *error = palloc0(sizeof(ErrorData));
+
+	error->elevel = ERROR;
+	error->sqlerrcode = from->sqlerrcode;
+	error->message = copy_text(from->message);
+	error->detail = copy_text(from->detail);
+	error->hint = copy_text(from->hint);
+	error->assoc_context = CurrentMemoryContext;
+	return error;
+}
+
+static ErrorData *
+error_of_engine(const struct infer_error_text *err)
+{
+	ErrorData  *error = palloc0(sizeof(ErrorData));
+
+	error->elevel = ERROR;
+	error->sqlerrcode = infer_client_sqlstate(err->error);
+	error->message = infer_client_text(err->message[0] != '\0' ? err->message : infer_error_name(err->error));
+	if (err->detail[0] != '\0')
+		error->detail = infer_client_text(err->detail);
+	if (err->hint[0] != '\0')
+		error->hint = infer_client_text(err->hint);
+	error->assoc_context = CurrentMemoryContext;
+	return error;
+}
+
+ErrorData *
+infer_rows_error(InferRows *rows, int number)
+{
+	const RowsTicket *ticket = &rows->tickets[number];
+	RowsPart   *part = &rows->parts[ticket->part];
+	struct infer_error_text error;
+
+	if (ticket->error != NULL)
+		return copy_error(ticket->error);
+	if (part->error != NULL)
+	{
+		if (part->error_data == NULL)
+			part->error_data = error_of_engine(part->error);
+		return part->error_data;
+	}
+	if (infer_client_row(part->call, ticket->row, &error) == INFER_OK)
+		elog(ERROR, "ticket %d has not failed", number);
+	return error_of_engine(&error);
+}

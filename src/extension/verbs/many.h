@@ -75,6 +75,7 @@ typedef struct RowsPart				/* a request */
 	uint64		bytes_before;		/* of the call's inputs, before the first row */
 	uint64		bytes_max;			/* of them; a row that passes it is the last */
 	const struct infer_error_text *error;	/* the whole request's; NULL: none */
+	ErrorData  *error_data;			/* the same, once it was asked for; not in these rows' context */
 } RowsPart;
 
 typedef struct RowsTicket
@@ -117,11 +118,11 @@ struct InferRows
 extern SiteAsked *site_ask(InferSite *site, const char *name, int length, const VerbArguments *arguments,
 						   bool may_resolve);
 
-/* Of so many rows, how many one request has room for; one always. */
-extern uint32 site_rows_room(const InferSite *site, const SiteAsked *asked, uint32 rows);
+/* Of so many rows, how many one request of that class has room for; one always. */
+extern uint32 site_rows_room(const InferSite *site, const SiteAsked *asked, uint32 rows, uint32 class_);
 
 /* How many bytes of inputs a request should have at most, beyond one row. */
-extern uint64 site_bytes_room(const InferSite *site, const SiteAsked *asked);
+extern uint64 site_bytes_room(const InferSite *site, const SiteAsked *asked, uint32 class_);
 
 /* A request has ended, with so many rows and inputs of so many bytes. */
 extern void site_learn(InferSite *site, const InferCall *call, uint32 rows, uint64 bytes);

@@ -132,7 +132,7 @@ add_part(InferRows *rows, const char *name, int length, const VerbArguments *arg
 	part = &rows->parts[rows->parts_count];
 	*part = (RowsPart) {
 		.asked = asked,
-		.rows_max = site_rows_room(rows->site, asked, rows->capacity)
+		.rows_max = site_rows_room(rows->site, asked, rows->capacity, rows->class_)
 	};
 	asked->users++;
 	rows->parts_count++;
@@ -163,7 +163,7 @@ part_call(InferRows *rows, RowsPart *part)
 	part->call = infer_client_begin(part->asked->asked->model, part->rows_max, rows->class_);
 	infer_binding_open(part->asked->asked->binding, part->call);
 	part->bytes_before = infer_client_used(part->call);
-	part->bytes_max = part->bytes_before + site_bytes_room(rows->site, part->asked);
+	part->bytes_max = part->bytes_before + site_bytes_room(rows->site, part->asked, rows->class_);
 	MemoryContextSwitchTo(old);
 	return part->call;
 }

@@ -317,22 +317,22 @@ text_bytes_by_time(const InferSite *site, const InferModel *model)
 }
 
 uint32
-site_rows_room(const InferSite *site, const SiteAsked *asked, uint32 rows)
+site_rows_room(const InferSite *site, const SiteAsked *asked, uint32 rows, uint32 class_)
 {
 	const InferModel *model = asked->asked->model;
 	uint64		room = bytes_max() / (infer_client_rows_bytes(model, 1) + 1);
 
-	if (!reads_texts(model))
+	if (class_ != INFER_CLASS_JOB && !reads_texts(model))
 		room = Min(room, rows_by_time(site, model));
 	return Max(Min(rows, room), 1);
 }
 
 uint64
-site_bytes_room(const InferSite *site, const SiteAsked *asked)
+site_bytes_room(const InferSite *site, const SiteAsked *asked, uint32 class_)
 {
 	const InferModel *model = asked->asked->model;
 
-	return reads_texts(model) ? Min(bytes_max(), text_bytes_by_time(site, model)) : bytes_max();
+	return class_ != INFER_CLASS_JOB && reads_texts(model) ? Min(bytes_max(), text_bytes_by_time(site, model)) : bytes_max();
 }
 
 int
@@ -341,7 +341,7 @@ infer_site_batch_rows(const InferSite *site, int rows_max)
 	int			rows = Min(Min(rows_max, infer_batch_rows), INFER_ROWS_MAX);
 
 	if (site->asked_count > 0)
-		rows = site_rows_room(site, site->asked[by_use(site, true)], rows);
+		rows = site_rows_room(site, site->asked[by_use(site, true)], rows, INFER_CLASS_STATEMENT);
 	return Max(rows, 1);
 }
 
@@ -352,6 +352,7 @@ count(InferSite *site, const InferCall *call)
 	uint64		device_nsec;
 
 	infer_client_times(call, &queue_nsec, &device_nsec);
+	site->counters.prepare_nsec += infer_client_prepare_nsec(call);
 	site->counters.queue_nsec += queue_nsec;
 	site->counters.device_nsec += device_nsec;
 	site->counters.tokens += infer_client_tokens(call);
