@@ -154,6 +154,11 @@ extern int	no_such_variable
 
 /* 17: a worker's role need not be able to log in (e7689190b3d) */
 #define infer_worker_skips_login	(PG_VERSION_NUM >= 170000)
+#if PG_VERSION_NUM >= 170000
+#define INFER_WORKER_FLAGS	BGWORKER_BYPASS_ROLELOGINCHECK
+#else
+#define INFER_WORKER_FLAGS	0
+#endif
 
 /* 18: a constraint NOT NULL need not have been checked yet (a379061a22a) */
 #include "access/tupdesc.h"

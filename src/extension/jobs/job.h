@@ -20,6 +20,7 @@
  *	runner.c		the loop of a shard		compute.c	chunk → engine → results
  *	read.c			source → chunk			write.c		chunk → target			keys.c	keys ⇄ texts
  *	items.c			rows that come back		digest.c	of inputs and outputs
+ *	begin.c			what a runner does first	finish.c	ends of shards and jobs
  *	facts.c			what is kept for the manifest, and manifest.c, which tells it
  *
  * Invariants
@@ -371,10 +372,13 @@ typedef struct JobChunk
 	int			rows_count;
 	JobRow	   *rows;
 	bool		last;				/* nothing was left to read behind it */
+	bool		is_cut;				/* rows were read that found no room: see job_compute_fill */
 	InferRows  *requests[JOB_CHUNK_REQUESTS];
 	int			requests_count;
-	instr_time	read_time;			/* that reading it took, and writing it */
+	instr_time	begun;				/* when it was read, how long that took, and writing it */
+	instr_time	read_time;
 	instr_time	write_time;
+	InferSiteCounters used;			/* what computing it added to the site's */
 } JobChunk;
 
 typedef struct JobRun				/* a runner's work */
@@ -445,15 +449,19 @@ extern void job_write(JobRun *run, JobChunk *chunk);
 /* ---- compute.c ---- */
 
 /*
- * Sends the rows that are JOB_ROW_READ.  In a transaction.  Rows at the end that found no room are cut off
- * the chunk (never the first): the caller reads them again.
+ * Has the rows that are JOB_ROW_READ ready to be sent.  In the transaction that read them.  Rows at the end that
+ * found no room are cut off the chunk (never the first): the caller reads them again.
  */
-extern void job_compute_send(JobRun *run, JobChunk *chunk);
+extern void job_compute_fill(JobRun *run, JobChunk *chunk);
 
-/* Waits for them.  In no transaction.  Raises what ends the runner only. */
+/* Sends them, and waits for them.  In no transaction: both may have to wait for the engine. */
+extern void job_compute_send(JobRun *run, JobChunk *chunk);
 extern void job_compute_wait(JobRun *run, JobChunk *chunk);
 
-/* Rows become COMPUTED, TRANSIENT or FAILED; the engine's requests are given back. */
+/*
+ * Rows become COMPUTED, TRANSIENT or FAILED; the engine's requests are given back.  In the transaction that
+ * writes them.  Raises IF005: it is nobody's row's.
+ */
 extern void job_compute_collect(JobRun *run, JobChunk *chunk);
 
 /* Whether an error may be gone when it is tried again. */
@@ -463,6 +471,19 @@ extern bool job_error_is_transient(int sqlerrcode);
 
 /* Adds a written row to the shard's digests: sums of hashes, so in any order. */
 extern void job_digest_add(const JobPlan *plan, const JobRow *row, JobShard *shard);
+
+/* Adds another shard's. */
+extern void job_digest_sum(uint8 *digest, const uint8 *other);
+
+/* ---- finish.c ---- */
+
+/*
+ * Ends a job, in whatever state: its shards have ended (a runner that still writes for one finds its row changed,
+ * and its transaction is lost); what was left of it is counted as expired or cancelled, where that is the state;
+ * infer_jobs is notified and the log told.  In a transaction with job_lock(), of the record as it is now.
+ * message, sqlstate: NULL: none.
+ */
+extern void job_end(JobRecord *record, JobState state, const char *sqlstate, const char *message);
 
 /* ---- facts.c: what the manifest needs and nobody knows later ---- */
 
@@ -514,5 +535,11 @@ extern bool job_slot_is_cancelled(void);
 
 /* Whether others wait for a slot. */
 extern bool job_slot_is_wanted(void);
+
+/* Whether to leave after the next checkpoint, in good order: infer.max_job_workers has been lowered. */
+extern bool job_slot_must_leave(void);
+
+/* The one that prepared the job goes on with this shard; others may now start. */
+extern void job_slot_shard(int32 shard);
 
 #endif							/* INFER_JOB_H */

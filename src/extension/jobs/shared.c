@@ -40,3 +40,15 @@ job_slot_is_wanted(void)
 	elog(ERROR, "not there yet");
 }
 
+
+bool
+job_slot_must_leave(void)
+{
+	elog(ERROR, "not there yet");
+}
+
+void
+job_slot_shard(int32 shard)
+{
+	elog(ERROR, "not there yet");
+}
