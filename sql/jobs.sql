@@ -128,7 +128,31 @@ CREATE FUNCTION infer.drop_job(job bigint) RETURNS void
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'infer_drop_job';
 COMMENT ON FUNCTION infer.drop_job(bigint) IS 'forget a job that has ended';
 
+/*
+ * Rows of infer.job that the library did not write come with a dump or by replication: the launcher is told, so
+ * that unfinished ones are ended.  The library's own writes fire no trigger.
+ */
+CREATE FUNCTION infer.jobs_came() RETURNS trigger
+	LANGUAGE c AS 'MODULE_PATHNAME', 'infer_jobs_came';
+COMMENT ON FUNCTION infer.jobs_came() IS 'has jobs ended that a dump brought unfinished';
+CREATE TRIGGER jobs_came AFTER INSERT ON infer.job FOR EACH ROW EXECUTE FUNCTION infer.jobs_came();
+ALTER TABLE infer.job ENABLE ALWAYS TRIGGER jobs_came;
+
 /* ---- what is to be seen of jobs ---- */
+
+CREATE FUNCTION infer.read_job_workers(OUT job bigint, OUT shard int, OUT pid int, OUT phase text, OUT chunk bigint,
+									   OUT rows int, OUT started timestamptz) RETURNS SETOF record
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_job_workers';
+COMMENT ON FUNCTION infer.read_job_workers() IS 'the background workers of your jobs, in this database; pid is NULL before they have connected';
+
+CREATE FUNCTION infer.read_job_launcher(OUT pid int, OUT workers int, OUT workers_max int, OUT waiting int,
+										OUT scans bigint, OUT starts bigint) RETURNS record
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_job_launcher';
+COMMENT ON FUNCTION infer.read_job_launcher() IS 'what starts jobs: its process (NULL: none), workers in all databases, shards that wait, and how many scans and starts of workers there were';
+
+CREATE FUNCTION infer.read_job_wait(resume_at timestamptz) RETURNS text
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_job_wait';
+COMMENT ON FUNCTION infer.read_job_wait(timestamptz) IS 'what an unfinished job without a worker waits for, which is not to go on before resume_at';
 
 CREATE FUNCTION infer.read_job_owner(origin text, owner oid, owner_name text) RETURNS text
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_job_owner';

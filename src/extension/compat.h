@@ -95,6 +95,15 @@ extern int	no_such_variable
 #define infer_wait_event_new(name) PG_WAIT_EXTENSION
 #endif
 
+/* 17: a background worker may connect as a role that cannot log in (e7689190b3d) */
+#if PG_VERSION_NUM >= 170000
+#define INFER_BYPASS_LOGIN	BGWORKER_BYPASS_ROLELOGINCHECK
+#define infer_can_bypass_login() true
+#else
+#define INFER_BYPASS_LOGIN	0
+#define infer_can_bypass_login() false
+#endif
+
 /* ---- plans ---- */
 
 #include "utils/selfuncs.h"

@@ -48,7 +48,9 @@ extern char *infer_preload;
 extern int	infer_batch_rows;			/* sighup */
 extern int	infer_batch_tokens;			/* sighup */
 extern int	infer_batch_delay;			/* usec */
+extern int	infer_job_retention;		/* seconds, 0 for ever */
 extern int	infer_job_share;			/* percent */
+extern int	infer_max_job_workers;
 extern int	infer_slice;				/* usec, 0 the device's own */
 extern int	infer_queue_limit;			/* requests */
 extern int	infer_payload_limit;		/* kB */

@@ -13,6 +13,7 @@
 #include <limits.h>
 
 #include "compat.h"
+#include "jobs/job.h"
 #include "miscadmin.h"
 #include "preload.h"
 #include "utils/guc.h"
@@ -29,8 +30,10 @@ bool		infer_debug_batch_all;
 #endif
 char	   *infer_device;
 int			infer_engine_timeout;
+int			infer_job_retention;
 int			infer_job_share;
 bool		infer_log_requests;
+int			infer_max_job_workers;
 int			infer_memory;
 int			infer_nice;
 int			infer_on_error;
@@ -185,6 +188,25 @@ define_scheduling_settings(void)
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
+/* ---- of jobs: at reload ---- */
+
+static void
+define_job_settings(void)
+{
+	DefineCustomIntVariable("infer.job_retention",
+							"Sets how long jobs are kept that have ended.",
+							"Then they leave infer.jobs, with their errors and manifest; 0 means for ever.",
+							&infer_job_retention,
+							30 * SECS_PER_DAY, 0, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomIntVariable("infer.max_job_workers",
+							"Sets the number of background workers that run jobs, in all databases together.",
+							"Each is one of max_worker_processes; 0 pauses all jobs.",
+							&infer_max_job_workers,
+							2, 0, JOB_SLOTS_MAX,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
 /* ---- of the session ---- */
 
 /* Plans were made for the other value. */
@@ -263,6 +285,7 @@ infer_settings_init(void)
 	if (process_shared_preload_libraries_in_progress)
 		define_engine_settings();
 	define_scheduling_settings();
+	define_job_settings();
 	define_session_settings();
 	MarkGUCPrefixReserved("infer");
 }

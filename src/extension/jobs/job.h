@@ -226,6 +226,10 @@ extern void job_update(JobRecord *record);	/* tid and xmin become those of the n
 extern void job_delete(int64 job);			/* with shards, items, inputs */
 extern void job_input_delete(int64 job);	/* of a job of which nothing is left to be done, nor to be tried again */
 
+/* The first job after that one that has rows in infer.job_input (0: none); deletes up to max of them, false: all. */
+extern int64 job_input_next(int64 after);
+extern bool job_input_delete_some(int64 job, int max);
+
 /* Each job, with the others freed; false from each: no more of them. */
 extern void job_each(bool (*each) (JobRecord *record, void *arg), void *arg);
 
@@ -524,22 +528,39 @@ typedef enum JobPhase
 
 /* ---- in a runner ---- */
 
-/* The job and shard that this runner was started for. */
+/*
+ * The job and shard (0: a job without shards, which is to be prepared) that this runner was started for.  Call
+ * it first, before the connection.  From then on the slot is given back at exit, and the launcher told: exit
+ * code 0 is a runner that left in good order, any other a death, whose last error the scanner judges.
+ *
+ * Then, in a first transaction: job_lock(), and job_get() anew (it may have ended meanwhile: leave with 0);
+ * faults + 1, which says that a run has begun; job_slot_phase(JOB_PHASE_READING, ...) after its commit.  With the
+ * first chunk that is committed, and as it leaves in good order, a runner sets faults back to 0.  So a job that
+ * ends its runner each time, or the whole server, is found: above JOB_FAULTS_MAX the scanner ends it.
+ */
 extern void job_slot_attach(Datum arg, Oid *database, Oid *owner, int64 *job, int32 *shard);
+
+/* The one that prepared the job goes on with this shard; others may now start. */
+extern void job_slot_shard(int32 shard);
 
 /* What infer.jobs shows of it. */
 extern void job_slot_phase(JobPhase phase, int64 chunk, int rows);
 
-/* Whether infer.cancel_job asked for its end; or the job's rows in the tables changed otherwise. */
+/* Whether infer.cancel_job asked for its end (committed; its state is JOB_CANCELLING). */
 extern bool job_slot_is_cancelled(void);
 
-/* Whether others wait for a slot. */
+/* Whether others wait for a slot, or it must be left. */
 extern bool job_slot_is_wanted(void);
 
 /* Whether to leave after the next checkpoint, in good order: infer.max_job_workers has been lowered. */
 extern bool job_slot_must_leave(void);
 
-/* The one that prepared the job goes on with this shard; others may now start. */
-extern void job_slot_shard(int32 shard);
+/* ---- in a session ---- */
+
+/* infer_jobs_changed(), and at the commit the job's runners are told: job_slot_is_cancelled(). */
+extern void infer_jobs_cancel(int64 job);
+
+/* At once.  Never raises. */
+extern void job_slots_cancel(Oid database, int64 job);
 
 #endif							/* INFER_JOB_H */

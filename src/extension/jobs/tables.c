@@ -571,6 +571,57 @@ job_delete(int64 job)
 	delete_of_job("job", job);
 }
 
+/* ---- infer.job_input ---- */
+
+int64
+job_input_next(int64 after)
+{
+	Relation	table = table_open(relation("job_input"), AccessShareLock);
+	Relation	index = index_open(relation("job_input_pkey"), AccessShareLock);
+	Snapshot	snapshot = infer_latest_snapshot();
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	int64		job = 0;
+
+	ScanKeyInit(&key, 1, BTGreaterStrategyNumber, F_INT8GT, Int64GetDatum(after));
+	scan = systable_beginscan_ordered(table, index, snapshot, 1, &key);
+	tuple = systable_getnext_ordered(scan, ForwardScanDirection);
+	if (HeapTupleIsValid(tuple))
+	{
+		bool		null;
+
+		job = DatumGetInt64(heap_getattr(tuple, 1, RelationGetDescr(table), &null));
+	}
+	systable_endscan_ordered(scan);
+	UnregisterSnapshot(snapshot);
+	index_close(index, AccessShareLock);
+	table_close(table, AccessShareLock);
+	return job;
+}
+
+bool
+job_input_delete_some(int64 job, int max)
+{
+	JobScan		scan;
+	ScanKeyData key;
+	Values		values;
+	ItemPointerData tid;
+	int			count = 0;
+
+	key_int64(&key, 1, job);
+	begin(&scan, "job_input", RowExclusiveLock, &key, 1);
+	while (count < max && next(&scan, &values, &tid, NULL))
+	{
+		CHECK_FOR_INTERRUPTS();
+		CatalogTupleDelete(scan.table, &tid);
+		count++;
+	}
+	end(&scan);
+	CommandCounterIncrement();
+	return count == max;
+}
+
 /* ---- infer.job_shard ---- */
 
 static void

@@ -1,0 +1,210 @@
+/*
+ * notify.c
+ *	  What a transaction did to jobs, told when it commits.
+ *
+ * Nouns
+ *	change		this database's jobs changed: the launcher looks at them; with a job: it is to be
+ *				cancelled, and its runners are told
+ *	prepared	a transaction with changes that is kept for COMMIT PREPARED
+ *
+ * Changes are kept with the nesting level that made them, as subtransactions end: committed ones become their
+ * parent's, aborted ones are forgotten.
+ *
+ * COMMIT PREPARED runs no callbacks, and other sessions than the one that prepared run it.  So a prepared
+ * transaction holds a lock, which survives restarts and which scanners try to take: until they can, the
+ * database is looked at again and again; and once more whenever one has been committed by statement.
+ */
+#include "postgres.h"
+
+#include "launcher.h"
+
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "commands/extension.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "storage/lock.h"
+#include "tcop/utility.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#include "../catalog/internal.h"
+
+typedef struct Change
+{
+	int			level;				/* of the transaction that made it */
+	int64		job;				/* to be cancelled; 0: none */
+	struct Change *next;
+} Change;
+
+static Change *changes = NULL;		/* in TopTransactionContext */
+static bool callbacks_registered = false;
+static ProcessUtility_hook_type prev_process_utility = NULL;
+
+/* ---- prepared transactions ---- */
+
+/*
+ * Transactions that were prepared hold it together (RowExclusiveLock); a scanner that gets ShareLock knows that
+ * there is none.  No job has the number 0: see job_lock().
+ */
+bool
+job_prepared_lock(LOCKMODE mode, bool wait)
+{
+	LOCKTAG		tag;
+	Oid			schema = get_namespace_oid(INFER_SCHEMA, true);
+	Oid			table = OidIsValid(schema) ? get_relname_relid("job", schema) : InvalidOid;
+
+	if (!OidIsValid(table))			/* dropped in the same transaction, with its jobs */
+		return true;
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, table, 0, 0);
+	return LockAcquire(&tag, mode, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+/* ---- the end of a transaction ---- */
+
+static void
+tell(void)
+{
+	job_flag_database(MyDatabaseId);
+	for (Change *change = changes; change != NULL; change = change->next)
+		if (change->job != 0)
+			job_slots_cancel(MyDatabaseId, change->job);
+}
+
+static void
+at_end(XactEvent event, void *arg)
+{
+	if (changes == NULL)
+		return;
+	switch (event)
+	{
+		case XACT_EVENT_PRE_PREPARE:
+			(void) job_prepared_lock(RowExclusiveLock, true);
+			break;
+		case XACT_EVENT_PREPARE:
+			job_flag_prepared(MyDatabaseId);
+			changes = NULL;
+			break;
+		case XACT_EVENT_COMMIT:
+			tell();
+			changes = NULL;
+			break;
+		case XACT_EVENT_ABORT:
+			changes = NULL;
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+at_subtransaction_end(SubXactEvent event, SubTransactionId me, SubTransactionId parent, void *arg)
+{
+	int			level = GetCurrentTransactionNestLevel();
+	Change	  **at = &changes;
+
+	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
+		return;
+	while (*at != NULL)
+	{
+		if ((*at)->level < level)
+			at = &(*at)->next;
+		else if (event == SUBXACT_EVENT_COMMIT_SUB)
+		{
+			(*at)->level = level - 1;
+			at = &(*at)->next;
+		}
+		else
+			*at = (*at)->next;
+	}
+}
+
+static void
+add_change(int64 job)
+{
+	Change	   *change;
+
+	if (!callbacks_registered)
+	{
+		RegisterXactCallback(at_end, NULL);
+		RegisterSubXactCallback(at_subtransaction_end, NULL);
+		callbacks_registered = true;
+	}
+	for (change = changes; change != NULL; change = change->next)
+		if (change->job == job)
+			return;					/* of this level or one around it */
+	change = MemoryContextAlloc(TopTransactionContext, sizeof(Change));
+	change->level = GetCurrentTransactionNestLevel();
+	change->job = job;
+	change->next = changes;
+	changes = change;
+}
+
+void
+infer_jobs_changed(void)
+{
+	add_change(0);
+}
+
+void
+infer_jobs_cancel(int64 job)
+{
+	add_change(job);
+}
+
+/* ---- statements ---- */
+
+static bool
+commits_prepared(const Node *stmt)
+{
+	return IsA(stmt, TransactionStmt) && ((const TransactionStmt *) stmt)->kind == TRANS_STMT_COMMIT_PREPARED;
+}
+
+/* After it, jobs may be there that nobody has looked at, or that are this version's to run. */
+static bool
+brings_jobs(const Node *stmt)
+{
+	const char *name = IsA(stmt, CreateExtensionStmt) ? ((const CreateExtensionStmt *) stmt)->extname :
+		IsA(stmt, AlterExtensionStmt) ? ((const AlterExtensionStmt *) stmt)->extname : NULL;
+
+	return name != NULL && strcmp(name, "infer") == 0;
+}
+
+static void
+process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree, ProcessUtilityContext context,
+				ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *qc)
+{
+	bool		prepared = commits_prepared(pstmt->utilityStmt);
+	bool		extension = brings_jobs(pstmt->utilityStmt);
+
+	if (prev_process_utility != NULL)
+		prev_process_utility(pstmt, query, read_only_tree, context, params, environment, dest, qc);
+	else
+		standard_ProcessUtility(pstmt, query, read_only_tree, context, params, environment, dest, qc);
+
+	if (prepared)
+		job_prepared_committed(MyDatabaseId);
+	else if (extension)
+		infer_jobs_changed();
+}
+
+void
+infer_jobs_notify_init(void)
+{
+	prev_process_utility = ProcessUtility_hook;
+	ProcessUtility_hook = process_utility;
+}
+
+PG_FUNCTION_INFO_V1(infer_jobs_came);
+
+/* The trigger of infer.job: rows that pg_restore or replication put there, which are not ours to run. */
+Datum
+infer_jobs_came(PG_FUNCTION_ARGS)
+{
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("infer.jobs_came() is a trigger")));
+	infer_jobs_changed();
+	return PointerGetDatum(NULL);
+}
