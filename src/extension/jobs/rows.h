@@ -54,17 +54,18 @@ extern void job_statement_give(const JobStatement *statement, Tuplestorestate *r
 extern void job_statement_take(void);
 
 /*
- * For the planner alone: what makes it read a table by the order of an index; and what makes it look up
- * each given row by itself.
+ * For the planner alone: what makes it read a table by the order of an index; look up each given row by
+ * itself; or match given rows with those of a TID scan in a hash table.
  */
 typedef enum JobPlanning
 {
 	JOB_PLANNING_FREE,
 	JOB_PLANNING_BY_INDEX,
-	JOB_PLANNING_BY_ROW
+	JOB_PLANNING_BY_ROW,
+	JOB_PLANNING_BY_HASH
 } JobPlanning;
 
-/* Has a statement without parameters planned, if it is not. */
+/* Has a statement planned, if it is not: whatever its parameters. */
 extern void job_statement_plan(const JobStatement *statement, JobPlanning planning);
 
 /* Runs a query, which sends its rows to receive until that returns false.  Returns whether it sorts rows. */
@@ -73,7 +74,7 @@ extern bool job_statement_query(const JobStatement *statement, Datum *values, Jo
 								JobReceive receive, void *arg);
 
 /* Runs a statement that returns nothing; the rows that it changed. */
-extern uint64 job_statement_execute(const JobStatement *statement);
+extern uint64 job_statement_execute(const JobStatement *statement, Datum *values);
 
 /* A row descriptor: names are c1, c2 ... */
 extern TupleDesc job_given_columns(int count, const Oid *types);
@@ -205,8 +206,8 @@ struct JobWriter
  * Runs the statement that writes; the rows that are COMPUTED become WRITTEN.  Raises 09000 if it wrote fewer
  * rows than it was given.
  */
-extern void job_rows_write(JobRun *run, const JobStatement *statement, Tuplestorestate *given, int given_count,
-						   JobRow **rows, int count);
+extern void job_rows_write(JobRun *run, const JobStatement *statement, JobPlanning planning, Datum *values,
+						   Tuplestorestate *given, int given_count, JobRow **rows, int count);
 
 extern const JobWriterOps job_writer_update_ops;
 extern const JobWriterOps job_writer_insert_ops;

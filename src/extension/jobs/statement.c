@@ -133,13 +133,17 @@ job_statement_prepare(JobStatement *statement, const char *sql, int parameters, 
 static int
 begin_planning(JobPlanning planning)
 {
-	static const char *const by_index[] = {"enable_seqscan", "enable_bitmapscan", "enable_sort", NULL};
-	static const char *const by_row[] = {"enable_hashjoin", "enable_mergejoin", "enable_seqscan",
-	"enable_bitmapscan", "enable_material", "enable_memoize", NULL};
+	static const char *const off[][8] = {
+		[JOB_PLANNING_FREE] = {NULL},
+		[JOB_PLANNING_BY_INDEX] = {"enable_seqscan", "enable_bitmapscan", "enable_sort", NULL},
+		[JOB_PLANNING_BY_ROW] = {"enable_hashjoin", "enable_mergejoin", "enable_seqscan", "enable_bitmapscan",
+		"enable_material", "enable_memoize", NULL},
+		[JOB_PLANNING_BY_HASH] = {"enable_nestloop", "enable_mergejoin", "enable_seqscan", "enable_bitmapscan",
+		"enable_indexscan", "enable_indexonlyscan", NULL},
+	};
 	int			level = NewGUCNestLevel();
 
-	for (const char *const *name = planning == JOB_PLANNING_BY_INDEX ? by_index : by_row;
-		 planning != JOB_PLANNING_FREE && *name != NULL; name++)
+	for (const char *const *name = off[planning]; *name != NULL; name++)
 		(void) set_config_option(*name, "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	return level;
 }
@@ -155,10 +159,10 @@ job_statement_plan(const JobStatement *statement, JobPlanning planning)
 }
 
 uint64
-job_statement_execute(const JobStatement *statement)
+job_statement_execute(const JobStatement *statement, Datum *values)
 {
 	MemoryContext context = CurrentMemoryContext;
-	int			result = SPI_execute_plan(statement->plan, NULL, NULL, false, 0);
+	int			result = SPI_execute_plan(statement->plan, values, NULL, false, 0);
 
 	MemoryContextSwitchTo(context);
 	if (result < 0)

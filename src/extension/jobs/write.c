@@ -75,14 +75,14 @@ job_version_sql(const JobPlan *plan)
 }
 
 void
-job_rows_write(JobRun *run, const JobStatement *statement, Tuplestorestate *given, int given_count, JobRow **rows,
-			   int count)
+job_rows_write(JobRun *run, const JobStatement *statement, JobPlanning planning, Datum *values,
+			   Tuplestorestate *given, int given_count, JobRow **rows, int count)
 {
 	uint64		written;
 
 	job_statement_give(statement, given);
-	job_statement_plan(statement, JOB_PLANNING_BY_ROW);
-	written = job_statement_execute(statement);
+	job_statement_plan(statement, planning);
+	written = job_statement_execute(statement, values);
 	job_statement_take();
 	tuplestore_end(given);
 	if (written < given_count)

@@ -77,7 +77,7 @@ write_rows(JobRun *run, JobRow **rows, int count)
 		tuplestore_putvalues(given, statement->given, values, nulls);
 		given_count++;
 	}
-	job_rows_write(run, statement, given, given_count, rows, count);
+	job_rows_write(run, statement, JOB_PLANNING_FREE, NULL, given, given_count, rows, count);
 }
 
 const JobWriterOps job_writer_insert_ops = {

@@ -2,8 +2,8 @@
  * write_update.c
  *	  Results into a column of the table that was read.
  *
- * The rows are locked before; each is then found by its place.  Where the table has parts, the key lets the
- * executor look into one of them only.
+ * The rows are locked before, and then found by their places: all at once, and matched with what they get in
+ * a hash table.  Where the table has parts, each by itself: its key lets the executor look into one of them only.
  */
 #include "postgres.h"
 
@@ -23,6 +23,7 @@ prepare(JobRun *run)
 	const JobPlan *plan = run->plan;
 	bool		is_partitioned = get_rel_relkind(plan->target_table) == RELKIND_PARTITIONED_TABLE;
 	int			keys_count = is_partitioned ? plan->keys_count : 0;
+	Oid			parameter = TIDARRAYOID;
 	Oid		   *types = palloc(sizeof(Oid) * (GIVEN_KEYS - 1 + keys_count));
 	MemoryContext old;
 	TupleDesc	columns;
@@ -45,7 +46,23 @@ prepare(JobRun *run)
 						   "\n WHERE infer_job_target.ctid OPERATOR(pg_catalog.=) " JOB_GIVEN ".c1"
 						   " AND infer_job_target.tableoid OPERATOR(pg_catalog.=) " JOB_GIVEN ".c2");
 	job_sql_equal_given(&sql, keys_count, plan->target_keys, "infer_job_target.", run->writer->key_types, GIVEN_KEYS, false);
-	job_statement_prepare(&run->writer->write, sql.data, 0, NULL, columns, 0);
+	if (!is_partitioned)
+		appendStringInfoString(&sql, " AND infer_job_target.ctid OPERATOR(pg_catalog.=) ANY ($1)");
+	job_statement_prepare(&run->writer->write, sql.data, is_partitioned ? 0 : 1, &parameter, columns,
+						  CURSOR_OPT_GENERIC_PLAN);
+}
+
+/* The places of rows that are COMPUTED. */
+static Datum
+places(JobRow **rows, int count)
+{
+	Datum	   *tids = palloc(sizeof(Datum) * Max(count, 1));
+	int			tids_count = 0;
+
+	for (int i = 0; i < count; i++)
+		if (rows[i]->outcome == JOB_ROW_COMPUTED)
+			tids[tids_count++] = PointerGetDatum(&rows[i]->tid);
+	return PointerGetDatum(construct_array(tids, tids_count, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT));
 }
 
 static void
@@ -56,6 +73,8 @@ write_rows(JobRun *run, JobRow **rows, int count)
 	bool	   *nulls;
 	Tuplestorestate *given;
 	int			given_count = 0;
+	bool		has_keys;
+	Datum		tids = (Datum) 0;
 
 	job_rows_look(run, rows, count, true);
 	if (statement->plan == NULL)
@@ -78,7 +97,11 @@ write_rows(JobRun *run, JobRow **rows, int count)
 		tuplestore_putvalues(given, statement->given, values, nulls);
 		given_count++;
 	}
-	job_rows_write(run, statement, given, given_count, rows, count);
+	has_keys = statement->given->natts >= GIVEN_KEYS;
+	if (!has_keys)
+		tids = places(rows, count);
+	job_rows_write(run, statement, has_keys ? JOB_PLANNING_BY_ROW : JOB_PLANNING_BY_HASH, has_keys ? NULL : &tids, given,
+				   given_count, rows, count);
 }
 
 const JobWriterOps job_writer_update_ops = {
