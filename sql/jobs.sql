@@ -118,7 +118,7 @@ COMMENT ON FUNCTION infer.cancel_job(bigint) IS 'stop a job; what it has done st
 
 CREATE FUNCTION infer.retry_job(job bigint) RETURNS bigint
 	LANGUAGE c VOLATILE STRICT AS 'MODULE_PATHNAME', 'infer_retry_job';
-COMMENT ON FUNCTION infer.retry_job(bigint) IS 'take a job that ended up again where it stands, with the items that failed; returns how many these are';
+COMMENT ON FUNCTION infer.retry_job(bigint) IS 'take a job that ended up again where it stands, with the items that failed; returns how many items that is, NULL: they were not counted';
 
 CREATE FUNCTION infer.wait_job(job bigint, timeout interval DEFAULT NULL) RETURNS text
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_wait_job';

@@ -107,6 +107,9 @@ extern int64 job_submit(JobRequest *request);
 /* An unfinished job of that owner and name, 0: none; nobody else makes one until the transaction's end. */
 extern int64 job_find_named(Oid owner, const char *name);
 
+extern TimestampTz job_time_after(TimestampTz time, Interval *interval);
+extern TimestampTz job_expiry(const JobRequest *request, TimestampTz submitted);	/* 0: none */
+
 /* Raises where nothing can be written, or no job can run. */
 extern void job_check_may_write(const char *function);
 

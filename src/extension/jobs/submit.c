@@ -83,11 +83,17 @@ job_find_named(Oid owner, const char *name)
 
 /* ---- submitting ---- */
 
-static TimestampTz
-add_interval(TimestampTz time, Interval *interval)
+TimestampTz
+job_time_after(TimestampTz time, Interval *interval)
 {
 	return DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval, TimestampTzGetDatum(time),
 												   IntervalPGetDatum(interval)));
+}
+
+TimestampTz
+job_expiry(const JobRequest *request, TimestampTz submitted)
+{
+	return request->completion_window == NULL ? 0 : job_time_after(submitted, request->completion_window);
 }
 
 static int64
@@ -106,8 +112,7 @@ insert(JobRequest *request, const JobPlan *plan)
 	record.request = job_request_to_jsonb(request);
 	record.total = -1;
 	record.submitted = GetCurrentTimestamp();
-	if (request->completion_window != NULL)
-		record.expires = add_interval(record.submitted, request->completion_window);
+	record.expires = job_expiry(request, record.submitted);
 	record.facts = job_facts(plan);
 	job_insert(&record);
 	infer_jobs_changed();

@@ -230,8 +230,8 @@ infer_model_texts(const InferModel *model)
 	int			count = 0;
 
 	for (uint32 i = 0; i < model->signature.inputs_count; i++)
-		count += model->signature.inputs[i].role == INFER_ROLE_TEXT ||
-			model->signature.inputs[i].role == INFER_ROLE_PAIR;
+		count += !(model->signature.inputs[i].flags & INFER_TENSOR_HIDDEN) &&
+			(model->signature.inputs[i].role == INFER_ROLE_TEXT || model->signature.inputs[i].role == INFER_ROLE_PAIR);
 	return count;
 }
 

@@ -194,6 +194,12 @@ plan_unique_names(Relation relation, List *names)
 
 /* ---- targets ---- */
 
+static char *
+table_sql(Relation table)
+{
+	return quote_qualified_identifier(get_namespace_name(RelationGetNamespace(table)), RelationGetRelationName(table));
+}
+
 void
 plan_target(PlanWork *work)
 {
@@ -217,8 +223,33 @@ plan_target(PlanWork *work)
 		plan->target = JOB_TARGET_UPDATE;
 	}
 	plan->target_table = RelationGetRelid(work->target);
-	plan->target_sql = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(work->target)),
-												  RelationGetRelationName(work->target));
+	plan->target_sql = table_sql(work->target);
+}
+
+/* A new row has the key, the result, and what the table itself gives it. */
+void
+plan_check_new_rows(PlanWork *work)
+{
+	const JobPlan *plan = work->plan;
+	TupleDesc	desc = RelationGetDescr(work->target);
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(desc, i);
+		bool		given = attribute->attisdropped || !attribute->attnotnull || attribute->atthasdef ||
+			attribute->attidentity != '\0' || attribute->attnum == plan->output.number ||
+			(plan->version_column != NULL && attribute->attnum == plan->version_column->number);
+
+		for (int k = 0; k < plan->keys_count; k++)
+			given |= attribute->attnum == plan->target_keys[k].number;
+		if (!given)
+			ereport(ERROR,
+					(errcode(ERRCODE_NOT_NULL_VIOLATION),
+					 errmsg("column \"%s\" of table \"%s\" is NOT NULL, has no default, and gets nothing",
+							NameStr(attribute->attname), RelationGetRelationName(work->target)),
+					 errdetail("A job writes the key, the output, and the version_column if there is one."),
+					 errhint("Give it a default, or use another target.")));
+	}
 }
 
 /* ---- keys ---- */
@@ -295,11 +326,11 @@ check_unique(Relation relation, List *names)
 	if (found == NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_FOREIGN_KEY),
-				 errmsg("there is no unique index on columns %s of table \"%s\"", names_list(names),
+				 errmsg("there is no unique index on (%s) of table \"%s\"", names_list(names),
 						RelationGetRelationName(relation)),
 				 errdetail("It must have exactly these columns, all NOT NULL, and be neither partial nor deferrable."),
-				 errhint("Add one: ALTER TABLE %s ADD UNIQUE (%s).", quote_identifier(RelationGetRelationName(relation)),
-						 names_list(names))));
+				 errhint("Add it: CREATE UNIQUE INDEX CONCURRENTLY ON %s (%s), and set NOT NULL what is not.",
+						 table_sql(relation), names_list(names))));
 	return found;
 }
 

@@ -246,12 +246,17 @@ written_inputs(PlanWork *work)
 	return targets;
 }
 
+/* By themselves, as with the key an aggregate would be another error. */
 static void
-check_read(const PlanWork *work)
+check_inputs(const PlanWork *work, const List *inputs)
 {
-	const Query *read = work->read;
-	const RangeTblEntry *entry = linitial(read->rtable);
+	SelectStmt *select = copyObject(work->from);
+	const Query *read;
+	const RangeTblEntry *entry;
 
+	select->targetList = unconstify(List *, inputs);
+	read = plan_analyse(select, work->request->input == NULL ? "" : work->request->input, "input");
+	entry = linitial(read->rtable);
 	if (work->table != NULL && entry->relid != RelationGetRelid(work->table))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
@@ -382,10 +387,10 @@ plan_inputs(PlanWork *work)
 	SelectStmt *select = copyObject(work->from);
 	List	   *inputs = text == NULL ? choose_inputs(work) : written_inputs(work);
 
+	check_inputs(work, inputs);
 	select->targetList = list_concat(targets_of(work->keys), inputs);
 	work->read = plan_analyse(select, text == NULL ? "" : text, "input");
 	inputs = list_copy_tail(work->read->targetList, work->plan->keys_count);
-	check_read(work);
 	check_types(work, inputs);
 	coerce_texts(work, inputs);
 	if (work->plan->as_row)

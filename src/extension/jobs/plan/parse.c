@@ -82,7 +82,7 @@ parse_targets(const char *text, const char *argument, const char *what, const ch
 		ereport(ERROR,
 				(errcode(ERRCODE_SYNTAX_ERROR),
 				 errmsg("\"%s\" is not %s", argument, what),
-				 errdetail("It is: %s", text),
+				 text[0] == '\0' ? errdetail("It is empty.") : errdetail("It is: %s", text),
 				 errhint("%s", hint)));
 	return select->targetList;
 }
@@ -125,7 +125,7 @@ plan_parse_query(const char *text, const char *argument)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYNTAX_ERROR),
 				 errmsg("\"%s\" is not one query", argument),
-				 errdetail("It is: %s", text),
+				 text[0] == '\0' ? errdetail("It is empty.") : errdetail("It is: %s", text),
 				 errhint("Give one SELECT, whose columns are the key and what the model gets.")));
 	return (SelectStmt *) statement;
 }

@@ -94,6 +94,9 @@ extern Relation plan_open(Oid oid, const char *name);
 extern void plan_target(PlanWork *work);
 extern void plan_keys(PlanWork *work);
 
+/* When the columns that are written are known: whether a new row can be made of them. */
+extern void plan_check_new_rows(PlanWork *work);
+
 /*
  * The columns of a unique index that knows each row of the table (char *), in its order: of exactly these columns, or
  * (NIL) of the primary key.  NIL: there is none.

@@ -89,6 +89,8 @@ plan_rows(JobPlan *plan)
 	plan_target(&work);
 	plan_keys(&work);
 	plan_output(&work);
+	if (plan->target == JOB_TARGET_INSERT)
+		plan_check_new_rows(&work);
 	plan_inputs(&work);
 	plan_read(&work);
 	plan_call(&work);
