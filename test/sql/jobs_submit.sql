@@ -441,3 +441,6 @@ DROP FOREIGN DATA WRAPPER nowhere CASCADE;
 DROP MATERIALIZED VIEW some_reviews;
 DROP VIEW good_reviews;
 DROP TABLE reviews, notes, flowers, scores, wide, feelings, without_key, parts, ruled, strict, counted, made;
+
+-- other scripts count versions of the same models
+SELECT count(infer.drop_model(name)) > 0 FROM infer.models;
