@@ -130,6 +130,9 @@ extern bool infer_result_is_classifier(const InferModel *model);
 /* How many numbers an embedding, or what infer.outputs() returns, has; 0: that varies. */
 extern uint64 infer_result_width(const InferModel *model, InferVerb verb);
 
+/* The output to ask for beside others, for infer_result_token_count; 0: the model counts no tokens. */
+extern uint32 infer_result_tokens_counted(const InferModel *model);
+
 /* The number of a class; 22023 with the list of classes if there is none of that name. */
 extern int	infer_result_class(const InferModel *model, const char *class_, Size length);
 

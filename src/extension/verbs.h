@@ -95,6 +95,12 @@ extern const Bitmapset *infer_site_row_columns(InferSite *site, bool *known);
 extern void infer_site_counters(const InferSite *site, InferSiteCounters *counters);
 
 /*
+ * Before the first rows, of a verb about texts: the engine counts each row's tokens, for infer_rows_tokens; then
+ * equal inputs are computed again.
+ */
+extern void infer_site_count_tokens(InferSite *site);
+
+/*
  * How many rows a request of this site should have, at most rows_max: infer.batch_rows; fewer if
  * they are known to take the device longer than infer.slice, so that an early stop wastes little,
  * and no request comes near infer.timeout; or more memory than a request should.  Changes as
@@ -131,6 +137,9 @@ extern void infer_rows_wait(InferRows *rows);
  * and stay valid as long as that.  A ticket may be asked several times.
  */
 extern bool infer_rows_result(InferRows *rows, int ticket, Datum *value, bool *null);
+
+/* Tokens of a ticket that has a result, special ones and the prompt's included; -1: they were not counted. */
+extern int	infer_rows_tokens(InferRows *rows, int ticket);
 
 /* Raises the error of a ticket that has failed. */
 pg_noreturn extern void infer_rows_raise(InferRows *rows, int ticket);

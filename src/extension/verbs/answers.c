@@ -150,6 +150,17 @@ infer_rows_result(InferRows *rows, int number, Datum *value, bool *null)
 	return true;
 }
 
+int
+infer_rows_tokens(InferRows *rows, int number)
+{
+	const RowsTicket *ticket = &rows->tickets[number];
+	const RowsPart *part = &rows->parts[ticket->part];
+
+	if (!rows->site->counts_tokens || infer_result_tokens_counted(part->asked->asked->model) == 0)
+		return -1;
+	return infer_result_token_count(part->asked->asked->model, part->call, ticket->row);
+}
+
 void
 infer_rows_raise(InferRows *rows, int number)
 {

@@ -43,6 +43,7 @@ struct InferSite
 	const InferVerbDef *def;
 	const FuncExpr *call;			/* NULL: of no plan */
 	bool		variadic;
+	bool		counts_tokens;		/* infer_site_count_tokens */
 	int			inputs_count;
 	Oid		   *types;				/* of the inputs */
 	Oid			row_type;			/* the one input is a row of this type, as its columns; else invalid */

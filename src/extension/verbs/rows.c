@@ -96,7 +96,7 @@ infer_rows_begin(InferSite *site, int capacity, uint32 class_, bool alone)
 	rows->number = ++site->rows_last;
 	rows->class_ = class_;
 	rows->quiet = site->def->quiet || infer_on_error == INFER_ON_ERROR_NULL;
-	rows->memo = site->def->deduplicate && !alone;
+	rows->memo = site->def->deduplicate && !alone && !site->counts_tokens;
 	rows->capacity = Min(Max(capacity, 1), INFER_ROWS_MAX);
 	rows->tickets = MemoryContextAlloc(context, rows->capacity * sizeof(RowsTicket));
 	if (rows->memo && site->memo == NULL)
@@ -457,6 +457,13 @@ infer_rows_add(InferRows *rows, const Datum *values, const bool *nulls,
 
 /* ---- sending and waiting ---- */
 
+/* The verb's outputs, and the number of tokens where the site is to count them. */
+static uint32
+wanted(const InferSite *site, const VerbAsked *asked)
+{
+	return asked->wanted | (site->counts_tokens ? infer_result_tokens_counted(asked->model) : 0);
+}
+
 void
 infer_rows_submit(InferRows *rows)
 {
@@ -477,7 +484,7 @@ infer_rows_submit(InferRows *rows)
 		if (part->call == NULL)
 			continue;
 		infer_client_set_rows(part->call, part->rows);
-		infer_client_submit(part->call, part->asked->asked->wanted);
+		infer_client_submit(part->call, wanted(rows->site, part->asked->asked));
 		rows->site->counters.batches++;
 	}
 	MemoryContextSwitchTo(old);

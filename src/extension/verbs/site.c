@@ -107,6 +107,13 @@ infer_site_row_argument(const InferSite *site)
 }
 
 void
+infer_site_count_tokens(InferSite *site)
+{
+	Assert(site->rows_last == 0 && site->def->verb >= INFER_VERB_EMBED);
+	site->counts_tokens = true;
+}
+
+void
 infer_site_counters(const InferSite *site, InferSiteCounters *counters)
 {
 	*counters = site->counters;

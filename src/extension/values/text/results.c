@@ -360,6 +360,12 @@ texts_wanted(const InferModel *model, InferVerb verb)
 	return wanted;
 }
 
+uint32
+infer_result_tokens_counted(const InferModel *model)
+{
+	return role_bit(model, INFER_ROLE_TOKEN_COUNT);
+}
+
 void
 texts_check_verb(const InferModel *model, InferVerb verb)
 {
