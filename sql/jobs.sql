@@ -95,11 +95,28 @@ CREATE TABLE infer.job_input
 );
 COMMENT ON TABLE infer.job_input IS 'rows of queries that jobs have read and not ended yet';
 
+/* The lines of a file of requests, and their responses. */
+CREATE TABLE infer.job_request
+(
+	job			bigint NOT NULL,
+	line		bigint NOT NULL,		-- of the file, from 1
+	custom_id	text,
+	url			text,
+	model		text,					-- name@version
+	body		jsonb,
+	sqlstate	text,					-- of a line that cannot be run
+	message		text,
+	response	json,					-- its body: the bytes are kept as they are
+	PRIMARY KEY (job, line)
+);
+COMMENT ON TABLE infer.job_request IS 'lines of files of requests, and their responses: call infer.export_results() instead';
+
 SELECT pg_extension_config_dump('infer.job_id', '');
 SELECT pg_extension_config_dump('infer.job', '');
 SELECT pg_extension_config_dump('infer.job_shard', '');
 SELECT pg_extension_config_dump('infer.job_item', '');
-GRANT SELECT, INSERT ON infer.job, infer.job_shard, infer.job_item TO pg_database_owner;
+SELECT pg_extension_config_dump('infer.job_request', '');
+GRANT SELECT, INSERT ON infer.job, infer.job_shard, infer.job_item, infer.job_request TO pg_database_owner;
 GRANT SELECT, UPDATE ON SEQUENCE infer.job_id TO pg_database_owner;
 
 CREATE FUNCTION infer.submit_job(model text, "table" regclass DEFAULT NULL, input text DEFAULT NULL, output text DEFAULT NULL,
@@ -137,6 +154,26 @@ CREATE FUNCTION infer.jobs_came() RETURNS trigger
 COMMENT ON FUNCTION infer.jobs_came() IS 'has jobs ended that a dump brought unfinished';
 CREATE TRIGGER jobs_came AFTER INSERT ON infer.job FOR EACH ROW EXECUTE FUNCTION infer.jobs_came();
 ALTER TABLE infer.job ENABLE ALWAYS TRIGGER jobs_came;
+
+/* ---- files of JSON lines ---- */
+
+CREATE FUNCTION infer.submit_job_file(path text, model text DEFAULT NULL, name text DEFAULT NULL, job_priority int DEFAULT 0,
+									  completion_window interval DEFAULT NULL, max_failures double precision DEFAULT NULL)
+	RETURNS bigint
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_submit_job_file';
+COMMENT ON FUNCTION infer.submit_job_file(text, text, text, int, interval, double precision)
+	IS 'run the requests of a file of JSON lines on the server in the background; returns the job''s number';
+
+CREATE FUNCTION infer.import_requests(lines text, model text DEFAULT NULL, name text DEFAULT NULL, job_priority int DEFAULT 0,
+									  completion_window interval DEFAULT NULL, max_failures double precision DEFAULT NULL)
+	RETURNS bigint
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_import_requests';
+COMMENT ON FUNCTION infer.import_requests(text, text, text, int, interval, double precision)
+	IS 'run requests, JSON lines, in the background; returns the job''s number';
+
+CREATE FUNCTION infer.export_results(job bigint) RETURNS TABLE (line text)
+	LANGUAGE c VOLATILE STRICT ROWS 10000 AS 'MODULE_PATHNAME', 'infer_export_results';
+COMMENT ON FUNCTION infer.export_results(bigint) IS 'the responses and errors of a job of JSON lines, a line for each';
 
 /* ---- what is to be seen of jobs ---- */
 

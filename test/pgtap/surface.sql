@@ -38,7 +38,9 @@ SELECT bag_has(
 		('infer.rename_model(text,text)'), ('infer.grant_model(text,text)'), ('infer.revoke_model(text,text)'),
 		('infer.load_model(text)'), ('infer.unload_model(text)'), ('infer.restart_engine()'), ('infer.reset_stats()'),
 		('infer.profile(text,"any")'), ('infer.cancel_job(bigint)'), ('infer.retry_job(bigint)'), ('infer.wait_job(bigint,interval)'),
-		('infer.drop_job(bigint)'), ('infer.job_manifest(bigint)')$$,
+		('infer.drop_job(bigint)'), ('infer.job_manifest(bigint)'), ('infer.export_results(bigint)'),
+		('infer.submit_job_file(text,text,text,integer,interval,double precision)'),
+		('infer.import_requests(text,text,text,integer,interval,double precision)')$$,
 	'the functions around them');
 SELECT bag_eq(
 	$$SELECT relname::text FROM pg_class WHERE relnamespace = 'infer'::regnamespace AND relkind = 'v'$$,
@@ -82,7 +84,7 @@ SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'infer
 	'each table has a primary key, as publications of all tables need');
 SELECT bag_eq(
 	$$SELECT c.relname::text FROM pg_extension e, unnest(e.extconfig) o JOIN pg_class c ON c.oid = o WHERE e.extname = 'infer'$$,
-	ARRAY['model_counter', 'model_version', 'model_file', 'job_id', 'job', 'job_shard', 'job_item'],
+	ARRAY['model_counter', 'model_version', 'model_file', 'job_id', 'job', 'job_shard', 'job_item', 'job_request'],
 	'dumps carry the models, and what jobs did');
 SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'infer'::regnamespace AND c.relkind = 'r'
 	AND has_table_privilege('public', c.oid, 'SELECT, INSERT, UPDATE, DELETE')$$, 'nobody else reads or writes the tables');

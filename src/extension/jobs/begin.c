@@ -317,8 +317,7 @@ open_session(Runner *runner)
 	old = MemoryContextSwitchTo(run->context);
 	run->shard = job_shard_get(runner->job, runner->shard);
 	run->shard->engines = job_engines_add(run->shard->engines, runner->engines);
-	if (run->plan->call != NULL)
-		run->site = infer_site_make(run->plan->verb, run->plan->call, run->context);
+	job_compute_begin(run);
 	run->reader = job_reader_make(run);
 	run->writer = job_writer_make(run);
 	run->position = job_key_values(run->plan, &run->shard->checkpoint);

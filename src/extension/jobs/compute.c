@@ -23,6 +23,7 @@
 #include "utils/memutils.h"
 
 #include "job.h"
+#include "lines/lines.h"
 
 /* ---- rows to the engine ---- */
 
@@ -109,8 +110,8 @@ fill_request(JobRun *run, JobChunk *chunk, Arguments *arguments, int first, Memo
 	return i - first;
 }
 
-void
-job_compute_fill(JobRun *run, JobChunk *chunk)
+static void
+rows_fill(JobRun *run, JobChunk *chunk)
 {
 	MemoryContext old = MemoryContextSwitchTo(chunk->context);
 	MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "infer job row", ALLOCSET_SMALL_SIZES);
@@ -130,15 +131,15 @@ job_compute_fill(JobRun *run, JobChunk *chunk)
 	MemoryContextSwitchTo(old);
 }
 
-void
-job_compute_send(JobRun *run, JobChunk *chunk)
+static void
+rows_send(JobRun *run, JobChunk *chunk)
 {
 	for (int i = 0; i < chunk->requests_count; i++)
 		infer_rows_submit(chunk->requests[i]);
 }
 
-void
-job_compute_wait(JobRun *run, JobChunk *chunk)
+static void
+rows_wait(JobRun *run, JobChunk *chunk)
 {
 	for (int i = 0; i < chunk->requests_count; i++)
 		infer_rows_wait(chunk->requests[i]);
@@ -162,8 +163,8 @@ collect_row(JobChunk *chunk, JobRow *row)
 	row->outcome = job_error_is_transient(row->error->sqlerrcode) ? JOB_ROW_TRANSIENT : JOB_ROW_FAILED;
 }
 
-void
-job_compute_collect(JobRun *run, JobChunk *chunk)
+static void
+rows_collect(JobRun *run, JobChunk *chunk)
 {
 	MemoryContext old = MemoryContextSwitchTo(chunk->context);
 
@@ -175,6 +176,64 @@ job_compute_collect(JobRun *run, JobChunk *chunk)
 	chunk->requests_count = 0;
 	MemoryContextSwitchTo(old);
 }
+
+/* ---- of rows, or of lines ---- */
+
+void
+job_compute_begin(JobRun *run)
+{
+	if (run->plan->source == JOB_SOURCE_REQUESTS)
+		run->lines = lines_run_make(run->context);
+	else
+		run->site = infer_site_make(run->plan->verb, run->plan->call, run->context);
+}
+
+void
+job_compute_fill(JobRun *run, JobChunk *chunk)
+{
+	if (run->lines != NULL)
+		lines_fill(run, chunk);
+	else
+		rows_fill(run, chunk);
+}
+
+void
+job_compute_send(JobRun *run, JobChunk *chunk)
+{
+	if (run->lines != NULL)
+		lines_send(run, chunk);
+	else
+		rows_send(run, chunk);
+}
+
+void
+job_compute_wait(JobRun *run, JobChunk *chunk)
+{
+	if (run->lines != NULL)
+		lines_wait(run, chunk);
+	else
+		rows_wait(run, chunk);
+}
+
+void
+job_compute_collect(JobRun *run, JobChunk *chunk)
+{
+	if (run->lines != NULL)
+		lines_collect(run, chunk);
+	else
+		rows_collect(run, chunk);
+}
+
+void
+job_compute_counters(const JobRun *run, InferSiteCounters *counters)
+{
+	if (run->lines != NULL)
+		lines_counters(run, counters);
+	else
+		infer_site_counters(run->site, counters);
+}
+
+/* ---- errors ---- */
 
 /*
  * The engine's state, the server's, and what other transactions do.  That the model is disabled is neither

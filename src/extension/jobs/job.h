@@ -70,6 +70,9 @@ extern JobState job_state_from_name(const char *name);	/* XX000 for none of them
 
 /* ---- request.c ---- */
 
+struct JobRecord;
+struct JobPlan;
+
 typedef struct JobRequest			/* NULL, 0: not given */
 {
 	char	   *model;				/* as given; pinned: see JobPlan.model_pinned */
@@ -103,6 +106,13 @@ extern JobRequest *job_request_from_jsonb(const Jsonb *jsonb, MemoryContext cont
 
 /* The job's number; that of the unfinished one of the same owner and name, with a notice, if there is one. */
 extern int64 job_submit(JobRequest *request);
+
+/*
+ * The same in steps: the one of that name, 0 for none (what request leaves to the session is filled in); then a
+ * record for a new one, with its number, for job_insert and infer_jobs_changed.
+ */
+extern int64 job_submit_find(JobRequest *request);
+extern void job_submit_record(struct JobRecord *record, const JobRequest *request, const struct JobPlan *plan);
 
 /* An unfinished job of that owner and name, 0: none; nobody else makes one until the transaction's end. */
 extern int64 job_find_named(Oid owner, const char *name);
@@ -205,6 +215,9 @@ typedef struct JobItem				/* a row of infer.job_item */
 	TimestampTz updated;
 	ItemPointerData tid;
 } JobItem;
+
+/* One of our tables, or its index. */
+extern Oid job_relation(const char *name);
 
 /* The server and the installation of the extension in this database; palloc'd. */
 extern char *job_origin(void);
@@ -371,6 +384,9 @@ typedef struct JobRow
 #define JOB_CHUNK_REQUESTS	4		/* to the engine, at most */
 #define JOB_CHUNK_BYTES		(8 << 20)	/* of keys and inputs, beyond one row */
 
+struct LinesChunk;					/* lines/ */
+struct LinesRun;
+
 typedef struct JobChunk
 {
 	MemoryContext context;			/* of rows and results */
@@ -386,6 +402,7 @@ typedef struct JobChunk
 	instr_time	read_time;
 	instr_time	write_time;
 	InferSiteCounters used;			/* what computing it added to the site's */
+	struct LinesChunk *lines;		/* JOB_SOURCE_REQUESTS: lines/compute.c's own */
 } JobChunk;
 
 typedef struct JobRun				/* a runner's work */
@@ -397,6 +414,7 @@ typedef struct JobRun				/* a runner's work */
 	InferSite  *site;
 	struct JobReader *reader;		/* read.c's own */
 	struct JobWriter *writer;		/* write.c's own */
+	struct LinesRun *lines;			/* JOB_SOURCE_REQUESTS: instead of site */
 	Datum	   *position;			/* keys of the last row that was read, in context; NULL: none */
 } JobRun;
 
@@ -455,6 +473,9 @@ extern void job_write(JobRun *run, JobChunk *chunk);
 
 /* ---- compute.c ---- */
 
+/* The site, or what lines have instead. */
+extern void job_compute_begin(JobRun *run);
+
 /*
  * Has the rows that are JOB_ROW_READ ready to be sent.  In the transaction that read them.  Rows at the end that
  * found no room are cut off the chunk (never the first): the caller reads them again.
@@ -470,6 +491,9 @@ extern void job_compute_wait(JobRun *run, JobChunk *chunk);
  * writes them.  Raises IF005: it is nobody's row's.
  */
 extern void job_compute_collect(JobRun *run, JobChunk *chunk);
+
+/* The site's; of lines, their sites' sums. */
+extern void job_compute_counters(const JobRun *run, InferSiteCounters *counters);
 
 /* Whether an error may be gone when it is tried again. */
 extern bool job_error_is_transient(int sqlerrcode);

@@ -110,7 +110,8 @@ job_reader_make(JobRun *run)
 			reader->ops = &job_reader_input_ops;
 			break;
 		case JOB_SOURCE_REQUESTS:
-			elog(ERROR, "requests are not read as rows");
+			reader->ops = &job_reader_lines_ops;
+			break;
 	}
 	reader->key_types = job_key_types(plan->keys_count, plan->keys, run->context);
 	for (int i = 0; i < lengthof(reader->positions); i++)

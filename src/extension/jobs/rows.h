@@ -155,6 +155,7 @@ struct JobReader
 
 extern const JobReaderOps job_reader_scan_ops;
 extern const JobReaderOps job_reader_input_ops;
+extern const JobReaderOps job_reader_lines_ops;	/* lines/rows.c */
 
 /* Where rows are being put. */
 typedef struct JobFilling

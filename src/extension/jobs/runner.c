@@ -264,17 +264,15 @@ fill_pipeline(void)
 static void
 wait_for(JobChunk *chunk)
 {
-	InferSiteCounters before = {0};
-	InferSiteCounters after = {0};
+	InferSiteCounters before;
+	InferSiteCounters after;
 
 	job_slot_phase(JOB_PHASE_COMPUTING, chunk->number, chunk->rows_count);
-	if (runner.run.site != NULL)
-		infer_site_counters(runner.run.site, &before);
+	job_compute_counters(&runner.run, &before);
 	pgstat_report_activity(STATE_IDLE, NULL);
 	job_compute_wait(&runner.run, chunk);
 	pgstat_report_activity(STATE_RUNNING, NULL);
-	if (runner.run.site != NULL)
-		infer_site_counters(runner.run.site, &after);
+	job_compute_counters(&runner.run, &after);
 	chunk->used.tokens = after.tokens - before.tokens;
 	chunk->used.prepare_nsec = after.prepare_nsec - before.prepare_nsec;
 	chunk->used.queue_nsec = after.queue_nsec - before.queue_nsec;

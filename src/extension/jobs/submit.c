@@ -96,27 +96,21 @@ job_expiry(const JobRequest *request, TimestampTz submitted)
 	return request->completion_window == NULL ? 0 : job_time_after(submitted, request->completion_window);
 }
 
-static int64
-insert(JobRequest *request, const JobPlan *plan)
+void
+job_submit_record(JobRecord *record, const JobRequest *request, const JobPlan *plan)
 {
-	JobRecord	record = {0};
-
-	record.job = job_next_number();
-	record.origin = job_origin();
-	record.name = request->name;
-	record.owner = GetUserId();
-	record.owner_name = GetUserNameFromId(record.owner, false);
-	record.model = plan->model_pinned != NULL ? plan->model_pinned : "requests";
-	record.state = JOB_VALIDATING;
-	record.priority = request->priority;
-	record.request = job_request_to_jsonb(request);
-	record.total = -1;
-	record.submitted = GetCurrentTimestamp();
-	record.expires = job_expiry(request, record.submitted);
-	record.facts = job_facts(plan);
-	job_insert(&record);
-	infer_jobs_changed();
-	return record.job;
+	*record = (JobRecord) {.state = JOB_VALIDATING, .total = -1};
+	record->job = job_next_number();
+	record->origin = job_origin();
+	record->name = request->name;
+	record->owner = GetUserId();
+	record->owner_name = GetUserNameFromId(record->owner, false);
+	record->model = plan->model_pinned != NULL ? plan->model_pinned : "requests";
+	record->priority = request->priority;
+	record->request = job_request_to_jsonb(request);
+	record->submitted = GetCurrentTimestamp();
+	record->expires = job_expiry(request, record->submitted);
+	record->facts = job_facts(plan);
 }
 
 void
@@ -129,7 +123,7 @@ job_check_may_write(const char *function)
 }
 
 int64
-job_submit(JobRequest *request)
+job_submit_find(JobRequest *request)
 {
 	int64		job;
 
@@ -137,13 +131,25 @@ job_submit(JobRequest *request)
 		request->options = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")));
 	if (request->search_path == NULL)
 		request->search_path = pstrdup(GetConfigOption("search_path", false, false));
-	if (request->name != NULL && (job = job_find_named(GetUserId(), request->name)) != 0)
-	{
-		ereport(NOTICE,
-				(errmsg("job \"%s\" has not ended yet: it is job " INT64_FORMAT, request->name, job)));
+	if (request->name == NULL || (job = job_find_named(GetUserId(), request->name)) == 0)
+		return 0;
+	ereport(NOTICE,
+			(errmsg("job \"%s\" has not ended yet: it is job " INT64_FORMAT, request->name, job)));
+	return job;
+}
+
+int64
+job_submit(JobRequest *request)
+{
+	int64		job = job_submit_find(request);
+	JobRecord	record;
+
+	if (job != 0)
 		return job;
-	}
-	return insert(request, job_plan_make(request, CurrentMemoryContext));
+	job_submit_record(&record, request, job_plan_make(request, CurrentMemoryContext));
+	job_insert(&record);
+	infer_jobs_changed();
+	return record.job;
 }
 
 PG_FUNCTION_INFO_V1(infer_submit_job);

@@ -195,6 +195,12 @@ relation(const char *name)
 	return oid;
 }
 
+Oid
+job_relation(const char *name)
+{
+	return relation(name);
+}
+
 char *
 job_origin(void)
 {
@@ -566,6 +572,7 @@ void
 job_delete(int64 job)
 {
 	delete_of_job("job_input", job);
+	delete_of_job("job_request", job);
 	delete_of_job("job_item", job);
 	delete_of_job("job_shard", job);
 	delete_of_job("job", job);

@@ -22,6 +22,7 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
+#include "lines/lines.h"
 #include "rows.h"
 
 #define WAIT_FIRST	"20ms"			/* of a chunk's statement for a lock */
@@ -43,7 +44,7 @@ job_writer_make(JobRun *run)
 			writer->ops = &job_writer_insert_ops;
 			break;
 		case JOB_TARGET_RESPONSES:
-			elog(ERROR, "responses are not written as rows");
+			break;				/* by themselves: see job_write */
 	}
 	writer->key_types = job_key_types(plan->keys_count, plan->keys, run->context);
 	writer->target_key_types = job_key_types(plan->keys_count, plan->target_keys, run->context);
@@ -202,8 +203,8 @@ write_rows(JobRun *run, JobRow **rows, int count, bool tried)
 	write_rows(run, rows + half, count - half, true);
 }
 
-void
-job_write(JobRun *run, JobChunk *chunk)
+static void
+write_chunk(JobRun *run, JobChunk *chunk)
 {
 	MemoryContext context = MemoryContextSwitchTo(chunk->context);
 	JobRow	  **rows = palloc(sizeof(JobRow *) * Max(chunk->rows_count, 1));
@@ -226,4 +227,13 @@ job_write(JobRun *run, JobChunk *chunk)
 	}
 	pfree(rows);
 	MemoryContextSwitchTo(context);
+}
+
+void
+job_write(JobRun *run, JobChunk *chunk)
+{
+	if (run->plan->target == JOB_TARGET_RESPONSES)
+		lines_write(run, chunk);
+	else
+		write_chunk(run, chunk);
 }

@@ -10,6 +10,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "../lines/lines.h"
 #include "parts.h"
 
 #define SHARDS_MAX		64
@@ -62,14 +63,6 @@ plan_model(PlanWork *work)
 	work->model = plan->model;
 }
 
-/* Lines name their models one by one. */
-static void
-plan_requests(JobPlan *plan)
-{
-	plan->source = JOB_SOURCE_REQUESTS;
-	plan->target = JOB_TARGET_RESPONSES;
-}
-
 static void
 close_tables(PlanWork *work)
 {
@@ -110,7 +103,7 @@ job_plan_make(const JobRequest *request, MemoryContext context)
 	plan_check_role();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (request->requests)
-		plan_requests(plan);
+		lines_plan(plan);
 	else
 		plan_rows(plan);
 	PopActiveSnapshot();
