@@ -618,6 +618,9 @@ struct device_ops
 									   struct status *status);
 	void		(*program_free) (struct device *device, struct device_program *program);
 
+	/* Host memory that a program takes. */
+	uint64_t	(*program_bytes) (const struct device_program *program);
+
 	/* Exact arena bytes of a run with these items. */
 	uint64_t	(*arena_bytes) (const struct device_program *program, const uint32_t items[DEVICE_LEADS]);
 

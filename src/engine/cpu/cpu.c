@@ -146,6 +146,7 @@ const struct device_ops cpu_device_ops = {
 	.weight_map = cpu_weight_map,
 	.compile = cpu_compile,
 	.program_free = cpu_program_free,
+	.program_bytes = cpu_program_bytes,
 	.arena_bytes = cpu_arena_bytes,
 	.queue_create = cpu_queue_create,
 	.queue_free = cpu_queue_free,

@@ -176,6 +176,7 @@ struct device_program
 	struct cpu_program_shape shape;
 	struct cpu_place *places;		/* backing store of all plans' inputs */
 	int64_t    *parts;				/* and of CONCAT's parts */
+	uint64_t	bytes;				/* of all of it */
 };
 
 /* ---- the callbacks of struct device_ops; see there ---- */
@@ -198,6 +199,7 @@ extern uint32_t cpu_supports(struct device *base, const struct device_op *op,
 extern struct device_program *cpu_compile(struct device *base, const struct device_graph *graph,
 										  struct status *status);
 extern void cpu_program_free(struct device *base, struct device_program *program);
+extern uint64_t cpu_program_bytes(const struct device_program *program);
 extern uint64_t cpu_arena_bytes(const struct device_program *program, const uint32_t items[DEVICE_LEADS]);
 extern uint64_t cpu_estimate_nsec(struct device *base, const struct device_program *program,
 								  const struct device_batch *batch);

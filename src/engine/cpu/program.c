@@ -113,6 +113,8 @@ cpu_compile(struct device *base, const struct device_graph *graph, struct status
 		program->plans = calloc((size_t) graph->ops_count + 1, sizeof(*program->plans));
 		program->places = calloc(inputs, sizeof(*program->places));
 		program->parts = calloc(inputs, sizeof(*program->parts));
+		program->bytes = sizeof(*program) + (graph->ops_count + 1) * sizeof(*program->plans) +
+			inputs * (sizeof(*program->places) + sizeof(*program->parts));
 		for (int lead = 0; lead < DEVICE_LEADS; lead++)
 			program->shape.arena_item[lead] = cpu_aligned(graph->arena_item_bytes[lead]);
 		failed = program->plans == NULL || program->places == NULL || program->parts == NULL;
@@ -127,6 +129,12 @@ cpu_compile(struct device *base, const struct device_graph *graph, struct status
 		return NULL;
 	}
 	return program;
+}
+
+uint64_t
+cpu_program_bytes(const struct device_program *program)
+{
+	return program->bytes;
 }
 
 uint64_t

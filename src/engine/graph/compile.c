@@ -139,7 +139,7 @@ pack_weights(struct compiler *c)
 	return true;
 }
 
-/* Gives back the constants that neither an op nor an output reads. */
+/* Gives back the constants that neither an op nor an output reads; of a base, those that can be decoded again. */
 static void
 release_constants(struct graph *graph)
 {
@@ -156,7 +156,7 @@ release_constants(struct graph *graph)
 	{
 		struct graph_value *value = &graph->values[i];
 
-		if (value->owned != NULL && !needed[i])
+		if (value->owned != NULL && !needed[i] && (value->tensor != NULL || !graph->keeps))
 		{
 			graph_block_free(graph->memory, value->owned);
 			value->owned = NULL;
@@ -228,7 +228,8 @@ graph_release(struct graph *graph)
 	if (graph->program != NULL)
 		device->program_free(graph->device, graph->program);
 	for (uint32_t i = 0; i < graph->weights_count; i++)
-		device->weight_free(graph->device, graph->weights[i]);
+		if (!graph->sources[i].borrowed)
+			device->weight_free(graph->device, graph->weights[i]);
 	if (graph->queue != NULL)
 		device->queue_free(graph->queue);
 	graph->program = NULL;

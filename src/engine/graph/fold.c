@@ -14,6 +14,7 @@
 
 #define FOLD_WAIT_USEC	(10 * 1000 * 1000)
 #define FOLD_WORK_MAX	UINT64_C(100000000000)	/* multiply-adds of all folds of a graph */
+#define FOLD_WORK_BASED	UINT64_C(4000000000)	/* likewise of one that has a base: batches wait for it */
 #define FOLD_WORK_MOVE	8						/* of an element that is read or written */
 #define FOLD_WORK_COUPLE	300					/* of a pair of classes, in all rounds */
 
@@ -28,6 +29,7 @@ fold_claim(struct graph *graph, const struct device_op *op, int32_t result)
 {
 	uint64_t	elements = (uint64_t) graph_value(graph, result)->elements;
 	uint64_t	work = elements * FOLD_WORK_MOVE;
+	uint64_t	most = graph->base != NULL ? FOLD_WORK_BASED : FOLD_WORK_MAX;
 
 	for (uint32_t i = 0; i < op->inputs_count; i++)
 		if (op->inputs[i] >= 0)
@@ -51,10 +53,10 @@ fold_claim(struct graph *graph, const struct device_op *op, int32_t result)
 			steps += trees->votes_first[trees->nodes_count];	/* no row meets more votes than there are */
 		work += elements / trees->targets * steps;
 	}
-	if (work > FOLD_WORK_MAX - graph->folded_work)
+	if (work > most - graph->folded_work)
 		return status_set(graph->status, INFER_ERROR_UNSUPPORTED,
 						  "the model's constants take more than %llu operations to compute",
-						  (unsigned long long) FOLD_WORK_MAX);
+						  (unsigned long long) most);
 	graph->folded_work += work;
 	return true;
 }
@@ -92,9 +94,10 @@ watched(struct device *device, uint32_t busy)
 		infer_store_release32(device->load_busy, busy);
 }
 
-/* Runs once; an error of its row is the graph's. */
+/* Runs once; an error of its row is the graph's, unless nobody reads what has none (undefined.c). */
 static bool
-fold_enqueue(struct graph *graph, struct device_program *program, void *result, void *arena)
+fold_enqueue(struct graph *graph, const struct device_op *op, int32_t value, struct device_program *program, void *result,
+			 void *arena)
 {
 	const struct device_ops *ops = graph->device->ops;
 	uint32_t	row_error[1] = {0};
@@ -113,22 +116,20 @@ fold_enqueue(struct graph *graph, struct device_program *program, void *result, 
 	watched(graph->device, 0);
 	if (ticket == 0 || state != DEVICE_DONE)
 		return status_set(graph->status, INFER_ERROR_DEVICE, "the device failed on a constant of the graph");
-	if (row_error[0] != 0)
-		return graph_malformed(graph, graph->node, "cannot be computed on its constants: %s",
-							   row_message[0] == NULL ? "no reason given" : row_message[0]);
-	return true;
+	return graph_undefined(graph, op, value, row_error[0] != 0, row_message[0] == NULL ? "no reason given" : row_message[0]);
 }
 
 /* texts: how many the result consists of, whose bytes may lie in the arena. */
 static bool
-fold_run(struct graph *graph, struct device_program *program, void *result, int64_t texts)
+fold_run(struct graph *graph, const struct device_op *op, int32_t value, struct device_program *program, void *result,
+		 int64_t texts)
 {
 	void	   *arena = graph_block(graph->memory, graph->device->ops->arena_bytes(program, fold_items));
 	bool		done;
 
 	if (arena == NULL)
 		return false;
-	done = fold_enqueue(graph, program, result, arena) && fold_texts_keep(graph, result, texts);
+	done = fold_enqueue(graph, op, value, program, result, arena) && fold_texts_keep(graph, result, texts);
 	graph_block_free(graph->memory, arena);
 	return done;
 }
@@ -146,7 +147,8 @@ fold_inputs(struct graph *graph, const struct device_op *op, struct device_tenso
 		fold_tensor(&tensors[i], DEVICE_F32, 0, NULL);
 		if (op->inputs[i] < 0)
 			continue;
-		data = graph_data(graph, op->inputs[i]);
+		input = graph_value(graph, graph_root(graph, op->inputs[i]));
+		data = input->undefined != NULL ? input->data : graph_data(graph, op->inputs[i]);
 		if (data == NULL)
 			return false;
 		input = graph_value(graph, op->inputs[i]);
@@ -198,7 +200,7 @@ graph_fold(struct graph *graph, const struct device_op *op, uint8_t type, int ra
 	}
 	program = ops->compile(graph->device, &one, graph->status);
 	if (program == NULL ||
-		!fold_run(graph, program, result, type == DEVICE_STRING ? graph_value(graph, value)->elements : 0))
+		!fold_run(graph, op, value, program, result, type == DEVICE_STRING ? graph_value(graph, value)->elements : 0))
 		goto done;
 	graph->folded++;
 	done = true;

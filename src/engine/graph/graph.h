@@ -15,6 +15,9 @@
  *	operator	an ONNX operator: an entry of a table and a function that lowers a node to ops
  *	role		what a value is to the user: the label or the scores of a classifier
  *
+ *	base		a model's first graph, of several that differ in the length of their inputs alone:
+ *				what depends on no input is computed and packed there, and the others borrow it
+ *
  * Loop
  *	onnx_read → graph_lower (operators → ops) → graph_fuse → graph_compile (support, weights,
  *	memory plan, program).
@@ -64,6 +67,7 @@ struct graph_value
 	const void *data;				/* NULL until graph_data, if it must be decoded */
 	const struct onnx_tensor *tensor;	/* where to decode it from */
 	void	   *owned;				/* a block that holds data, or NULL */
+	const uint8_t *undefined;		/* of a root: a flag for each element that is no number, see undefined.c; or NULL */
 	bool		read;				/* by others than weights.c */
 
 	/* roles */
@@ -113,6 +117,16 @@ struct graph_source					/* what a weight was made of */
 {
 	uint64_t	recipe;				/* see packed.h */
 	struct packed_range range;		/* of the model's files; no bytes: something computed */
+	int64_t		k;
+	int64_t		n;
+	bool		borrowed;			/* the weight is the base's */
+};
+
+struct graph_given					/* an input of a graph for one length: [1, length] */
+{
+	bool		constant;			/* of numbers that follow from the length: */
+	int64_t		first;				/* first + step · place */
+	int64_t		step;
 };
 
 struct graph
@@ -130,6 +144,13 @@ struct graph
 
 	uint32_t	dims_count;
 	struct graph_dim_option *dims;
+
+	/* of graphs for one length each; set before graph_lower */
+	int64_t		length;				/* 0: shapes are the file's */
+	const struct graph_given *given;	/* of each of the model's inputs */
+	bool		keeps;				/* it is a base */
+	const struct graph *base;		/* outlives this one; or NULL */
+	bool	   *fixed;				/* of each of the model's names: it depends on no input */
 
 	uint32_t	values_count;
 	uint32_t	values_space;

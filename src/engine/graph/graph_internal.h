@@ -20,6 +20,12 @@ extern int32_t graph_fold(struct graph *graph, const struct device_op *op, uint8
 /* A constant's elements, for what packs them and reads nothing else: not counted as read. */
 extern const void *graph_matrix_data(struct graph *graph, int32_t value);
 
+/*
+ * undefined.c: of a constant that op made of constants, which elements are no numbers.  failed: the device
+ * says that some are not.  False: status; message says why the device failed.
+ */
+extern bool graph_undefined(struct graph *graph, const struct device_op *op, int32_t result, bool failed, const char *message);
+
 /* weights.c: the op's matrix as a new weight of the graph, packed or from the packed file. */
 extern bool graph_weight(struct graph *graph, const struct graph_op *op, int32_t *weight);
 

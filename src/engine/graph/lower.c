@@ -195,6 +195,51 @@ input_map(struct graph *graph, const struct onnx_value *input, struct graph_inpu
 	return true;
 }
 
+static int32_t
+input_constant(struct graph *graph, uint8_t type, const int64_t *dims, const struct graph_given *given)
+{
+	void	   *data;
+	int32_t		value = graph_constant_make(graph, type, 2, dims, &data);
+
+	for (int64_t i = 0; value >= 0 && i < graph->length; i++)
+	{
+		int64_t		number = given->first + given->step * i;
+
+		if (type == DEVICE_I64)
+			((int64_t *) data)[i] = number;
+		else if (type == DEVICE_I32)
+			((int32_t *) data)[i] = (int32_t) number;
+		else if (type == DEVICE_F32)
+			((float *) data)[i] = (float) number;
+		else
+			((uint8_t *) data)[i] = number != 0;
+	}
+	return value;
+}
+
+/* [1, length] of the type that the file says. */
+static bool
+input_given(struct graph *graph, const struct onnx_value *input, const struct graph_given *given)
+{
+	int64_t		dims[2] = {1, graph->length};
+	int32_t		value;
+
+	if (!given->constant)
+		value = graph_value_new(graph, input->type, 2, dims, true);
+	else if (input->type == DEVICE_I64 || input->type == DEVICE_I32 || input->type == DEVICE_F32 || input->type == DEVICE_BOOL)
+		value = input_constant(graph, input->type, dims, given);
+	else
+		return status_set(graph->status, INFER_ERROR_UNSUPPORTED, "the input \"%s\" is not of a supported type",
+						  graph->model->names[input->name]);
+	if (value < 0)
+		return false;
+	graph_value(graph, value)->name = graph->model->names[input->name];
+	graph->by_name[input->name] = value;
+	if (!given->constant)
+		graph->inputs[graph->inputs_count++] = (struct graph_input) {.value = value, .batch = true};
+	return true;
+}
+
 static bool
 input_value(struct graph *graph, const struct onnx_value *input, struct graph_input *out)
 {
@@ -248,6 +293,12 @@ lower_inputs(struct graph *graph)
 		return false;
 	for (uint32_t i = 0; i < model->inputs_count; i++)
 	{
+		if (graph->length > 0)
+		{
+			if (!input_given(graph, &model->inputs[i], &graph->given[i]))
+				return false;
+			continue;
+		}
 		if (!input_value(graph, &model->inputs[i], &graph->inputs[i]))
 			return false;
 		graph->row_by_row = graph->row_by_row || graph->inputs[i].fixed || !graph->inputs[i].batch;
@@ -261,6 +312,30 @@ lower_inputs(struct graph *graph)
 	return true;
 }
 
+/* The base's constant of that name, whose elements stay where they are; GRAPH_ABSENT: there is none. */
+static int32_t
+borrow_value(struct graph *graph, int32_t name)
+{
+	int32_t		there = graph->base == NULL ? GRAPH_ABSENT : graph->base->by_name[name], value;
+	const struct graph_value *from, *root;
+
+	if (!graph_is_constant(graph->base, there))
+		return GRAPH_ABSENT;
+	from = graph_value(graph->base, there);
+	root = graph_value(graph->base, graph_root(graph->base, there));
+	if (root->data == NULL && root->tensor == NULL)
+		return GRAPH_ABSENT;
+	value = graph_value_new(graph, from->type, from->rank, from->dims, false);
+	if (value >= 0)
+	{
+		graph_value(graph, value)->name = from->name;
+		graph_value(graph, value)->data = root->data;
+		graph_value(graph, value)->tensor = root->tensor;
+		graph_value(graph, value)->undefined = root->undefined;
+	}
+	return value;
+}
+
 static bool
 lower_constants(struct graph *graph)
 {
@@ -268,12 +343,16 @@ lower_constants(struct graph *graph)
 
 	for (uint32_t i = 0; i < model->tensors_count; i++)
 	{
-		int32_t		value = graph_constant_tensor(graph, &model->tensors[i]);
+		int32_t		name = model->tensors_names[i];
+		int32_t		value = borrow_value(graph, name);
 
+		if (value == GRAPH_ABSENT)
+			value = graph_constant_tensor(graph, &model->tensors[i]);
 		if (value < 0)
 			return false;
-		graph_value(graph, value)->name = model->names[model->tensors_names[i]];
-		graph->by_name[model->tensors_names[i]] = value;
+		graph_value(graph, value)->name = model->names[name];
+		graph->by_name[name] = value;
+		graph->fixed[name] = true;
 	}
 	return true;
 }
@@ -297,6 +376,39 @@ check_inputs(struct graph *graph, const struct onnx_node *node)
 		if (node->inputs[i] >= 0)
 			return graph_unsupported(graph, node, "has the input %u (\"%.200s\"), which is not supported in version %u",
 									 i, graph->model->names[node->inputs[i]], node->version);
+	return true;
+}
+
+/* Whether a node depends on no input. */
+static bool
+node_is_fixed(const struct graph *graph, const struct onnx_node *node)
+{
+	for (uint32_t i = 0; i < node->inputs_count; i++)
+		if (node->inputs[i] >= 0 && !graph->fixed[node->inputs[i]])
+			return false;
+	return true;
+}
+
+/* What the base has computed of a node that depends on no input; *borrowed: all of it.  False: status. */
+static bool
+borrow_node(struct graph *graph, const struct onnx_node *node, bool *borrowed)
+{
+	bool		fixed = node_is_fixed(graph, node);
+
+	*borrowed = fixed && graph->base != NULL;
+	for (uint32_t i = 0; i < node->outputs_count; i++)
+	{
+		int32_t		value;
+
+		if (node->outputs[i] < 0)
+			continue;
+		graph->fixed[node->outputs[i]] = fixed;
+		value = *borrowed ? borrow_value(graph, node->outputs[i]) : GRAPH_ABSENT;
+		if (value == GRAPH_FAILED)
+			return false;
+		*borrowed = *borrowed && value >= 0;
+		graph->by_name[node->outputs[i]] = value;
+	}
 	return true;
 }
 
@@ -360,16 +472,22 @@ graph_lower(struct graph *graph)
 	if (!check_operators(graph))
 		return false;
 	graph->by_name = graph_pool(graph->memory, model->names_count, sizeof(*graph->by_name));
-	graph->queue = graph->device->ops->queue_create(graph->device, DEVICE_CONSTANTS, graph->status);
-	if (graph->by_name == NULL || graph->queue == NULL)
+	graph->fixed = graph_pool(graph->memory, model->names_count, sizeof(*graph->fixed));
+	if (graph->queue == NULL)
+		graph->queue = graph->device->ops->queue_create(graph->device, DEVICE_CONSTANTS, graph->status);
+	if (graph->by_name == NULL || graph->fixed == NULL || graph->queue == NULL)
 		return false;
 	for (uint32_t i = 0; i < model->names_count; i++)
 		graph->by_name[i] = GRAPH_ABSENT;
 	if (!lower_inputs(graph) || !lower_constants(graph))
 		return false;
 	for (uint32_t i = 0; i < model->nodes_count; i++)
-		if (!lower_node(graph, &model->nodes[i]))
+	{
+		bool		borrowed;
+
+		if (!borrow_node(graph, &model->nodes[i], &borrowed) || (!borrowed && !lower_node(graph, &model->nodes[i])))
 			return false;
+	}
 	return lower_outputs(graph);
 }
 

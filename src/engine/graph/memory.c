@@ -42,15 +42,22 @@ graph_memory_init(struct graph_memory *memory, uint64_t limit, struct status *st
 }
 
 void
-graph_memory_free(struct graph_memory *memory)
+graph_pool_free(struct graph_memory *memory)
 {
 	while (memory->chunks != NULL)
 	{
 		struct graph_chunk *chunk = memory->chunks;
 
 		memory->chunks = chunk->next;
+		memory->used -= chunk->size;
 		free(chunk);
 	}
+}
+
+void
+graph_memory_free(struct graph_memory *memory)
+{
+	graph_pool_free(memory);
 	while (memory->blocks != NULL)
 	{
 		struct graph_block *block = memory->blocks;

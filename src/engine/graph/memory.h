@@ -44,6 +44,9 @@ extern char *graph_pool_printf(struct graph_memory *memory, const char *format,.
 extern void *graph_block(struct graph_memory *memory, uint64_t bytes);
 extern void graph_block_free(struct graph_memory *memory, void *data);
 
+/* Frees the pool, and leaves the blocks. */
+extern void graph_pool_free(struct graph_memory *memory);
+
 /* Doubles an array in the pool when it is full; the old one stays until the end. */
 extern bool graph_pool_grow(struct graph_memory *memory, void *array, uint32_t count,
 							uint32_t *space, size_t size, uint32_t limit, const char *what);

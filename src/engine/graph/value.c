@@ -103,6 +103,11 @@ graph_matrix_data(struct graph *graph, int32_t value)
 	if (value < 0)
 		return NULL;
 	root = graph_value(graph, graph_root(graph, value));
+	if (root->undefined != NULL)
+	{
+		graph_malformed(graph, graph->node, "reads a number that does not fit the integer type which it is cast to");
+		return NULL;
+	}
 	if (root->data != NULL)
 		return root->data;
 	if (root->tensor == NULL)

@@ -47,6 +47,8 @@ source_make(struct graph *graph, const struct graph_op *op, struct device_weight
 	if (op->scale != NULL)
 		recipe[8] = packed_sum(1, op->scale, (uint64_t) desc->n * sizeof(*op->scale));
 	source->recipe = packed_sum(0, recipe, sizeof(recipe));
+	source->k = desc->k;
+	source->n = desc->n;
 	return true;
 }
 
@@ -114,6 +116,18 @@ map_weight(struct graph *graph, const struct device_weight_desc *desc, uint64_t 
 	return weight;
 }
 
+/* NULL: the base has none that is made of the same. */
+static struct device_weight *
+base_weight(const struct graph *graph, const struct graph_source *source)
+{
+	const struct graph *base = graph->base;
+
+	for (uint32_t i = 0; base != NULL && i < base->weights_count; i++)
+		if (base->sources[i].recipe == source->recipe && base->sources[i].k == source->k && base->sources[i].n == source->n)
+			return base->weights[i];
+	return NULL;
+}
+
 bool
 graph_weight(struct graph *graph, const struct graph_op *op, int32_t *weight)
 {
@@ -130,6 +144,14 @@ graph_weight(struct graph *graph, const struct graph_op *op, int32_t *weight)
 
 	if (!source_make(graph, op, &desc, source))
 		return false;
+	made = base_weight(graph, source);
+	source->borrowed = made != NULL;
+	if (made != NULL)
+	{
+		*weight = (int32_t) graph->weights_count;
+		graph->weights[graph->weights_count++] = made;
+		return true;
+	}
 	made = graph->files != NULL && graph->files->packed != NULL ?
 		map_weight(graph, &desc, source->recipe) : pack_weight(graph, op, &desc);
 	if (made == NULL)
@@ -187,7 +209,7 @@ graph_packed_form(struct graph *graph)
 	struct packed_weight *weights;
 	struct packed_range *ranges;
 
-	if (graph->files == NULL || graph->files->packed != NULL || count > PACKED_COUNT_MAX ||
+	if (graph->base != NULL || graph->files == NULL || graph->files->packed != NULL || count > PACKED_COUNT_MAX ||
 		graph->weights_bytes < PACKED_BYTES_MIN)
 		return true;
 	weights = graph_pool(graph->memory, count, sizeof(*weights));

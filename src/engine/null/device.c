@@ -201,6 +201,12 @@ null_compile(struct device *base, const struct device_graph *graph, struct statu
 }
 
 static uint64_t
+null_program_bytes(const struct device_program *program)
+{
+	return cpu_device_ops.program_bytes(null_program_of(program)->cpu);
+}
+
+static uint64_t
 null_arena_bytes(const struct device_program *program, const uint32_t items[DEVICE_LEADS])
 {
 	return cpu_device_ops.arena_bytes(null_program_of(program)->cpu, items);
@@ -364,6 +370,7 @@ const struct device_ops null_device_ops = {
 	.weight_map = null_weight_map,
 	.compile = null_compile,
 	.program_free = null_program_free,
+	.program_bytes = null_program_bytes,
 	.arena_bytes = null_arena_bytes,
 	.queue_create = null_queue_create,
 	.queue_free = null_queue_free,
