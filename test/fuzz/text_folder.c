@@ -7,12 +7,22 @@
  * 'm' modules.json, 'p' the settings of pooling, 'd' of a dense module, 'g' prompts, 'b'
  * sentence-transformers' settings, 't' the tokenizer's, 'o' the options.  'x': an ONNX file of the
  * fixtures, of which the input changes bytes: which file, then for each change three bytes of
- * where and one of what.  'y': the input is an ONNX file.
+ * where and one of what.  'y': the input is an ONNX file.  'z': as 'x', of files that are run as they
+ * are; what is read runs.
  */
+#include "engine/device.h"
 #include "engine/model/files.h"
 #include "folder_fixture.h"
 
-static struct model_files graphs[4];	/* fixtures: fused, plain, RoBERTa, MPNet */
+#include "engine/transformer/graph/text_graph.h"
+
+#define MEMORY		(256u << 20)	/* bytes of the device */
+#define ROWS		2u
+#define LENGTH		3u
+
+static struct model_files graphs[8];	/* fixtures: fused, plain, RoBERTa, MPNet; ALBERT, T5, DeBERTa, one with a GRU */
+static struct device *device;
+static struct device_queue *queue;
 
 #define DENSE	",{\"idx\":2,\"name\":\"2\",\"path\":\"2_Dense\",\"type\":\"sentence_transformers.models.Dense\"}"
 
@@ -44,10 +54,16 @@ split(void)
 int
 LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	static const char *const folders[] = {"onnx_bert_fast", "onnx_bert_sdpa", "onnx_roberta", "onnx_mpnet"};
+	static const char *const folders[] = {
+		"onnx_bert_fast", "onnx_bert_sdpa", "onnx_roberta", "onnx_mpnet", "graph_albert", "graph_t5", "graph_deberta", "graph_recurrent"
+	};
+	struct device_options options = {.threads = 1, .memory = MEMORY};
 	struct status status = {0};
 
-	for (int i = 0; i < 4; i++)
+	device = device_open("cpu", &options, &status);
+	if (device == NULL || (queue = device->ops->queue_create(device, DEVICE_BATCHES, &status)) == NULL)
+		abort();
+	for (int i = 0; i < 8; i++)
 	{
 		char		path[256];
 
@@ -59,9 +75,9 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 }
 
 static void
-put_graph(const uint8_t *data, size_t size)
+put_graph(uint32_t first, const uint8_t *data, size_t size)
 {
-	const struct model_file *file = &graphs[size == 0 ? 0 : data[0] % 4].files[0];
+	const struct model_file *file = &graphs[first + (size == 0 ? 0 : data[0] % 4)].files[0];
 	uint8_t    *copy = malloc(file->size);
 
 	memcpy(copy, file->data, file->size);
@@ -69,6 +85,36 @@ put_graph(const uint8_t *data, size_t size)
 		copy[((size_t) data[i] << 16 | (size_t) data[i + 1] << 8 | data[i + 2]) % file->size] = data[i + 3];
 	folder_put(&folder, "onnx/model.onnx", copy, file->size);
 	free(copy);
+}
+
+static void *
+zeros(uint64_t bytes)
+{
+	void	   *data = aligned_alloc(DEVICE_ALIGN, (bytes + DEVICE_ALIGN) / DEVICE_ALIGN * DEVICE_ALIGN);
+
+	return memset(data, 0, bytes);
+}
+
+static void
+run_graph(struct text_graph *graph)
+{
+	struct status status = {0};
+	struct text_graph_program *p = text_graph_take(graph, LENGTH, queue, &status);
+	uint32_t	row_error[ROWS] = {0};
+	const char *row_message[ROWS] = {0};
+	struct device_batch batch = {.items = {1, ROWS}, .row_error = row_error, .row_message = row_message};
+	void	   *bindings[3], *arena;
+
+	if (p == NULL)
+		return;
+	for (int i = 0; i < 3; i++)
+		bindings[i] = zeros((uint64_t) ROWS * LENGTH * (i == p->output ? graph->width * sizeof(float) : sizeof(int64_t)));
+	arena = zeros(text_graph_bytes(graph, p, ROWS));
+	device_run(device, queue, p->program, 0, UINT32_MAX, &batch, bindings, arena, &status);
+	for (int i = 0; i < 3; i++)
+		free(bindings[i]);
+	free(arena);
+	text_graph_give(graph, p);
 }
 
 int
@@ -92,19 +138,21 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fill();
 	if (data[0] == 'i')
 		split();
-	if (data[0] == 'x' || data[0] == 'y')
+	if (data[0] >= 'x' && data[0] <= 'z')
 	{
 		folder_remove(&folder, "model.safetensors");
 		folder_remove(&folder, "modules.json");
 	}
-	if (data[0] == 'x')
-		put_graph(data + 1, size - 1);
+	if (data[0] == 'x' || data[0] == 'z')
+		put_graph(data[0] == 'x' ? 0 : 4, data + 1, size - 1);
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		if (files[i].first == data[0])
 			folder_put(&folder, files[i].file, data + 1, size - 1);
-	options = data[0] == 'o' ? strndup((const char *) data + 1, size - 1) : strdup(data[0] == 'x' || data[0] == 'y' ? "{\"pooling\":\"mean\"}" : "");
-	encoder = encoder_read(&folder.files, options, &status);
+	options = data[0] == 'o' ? strndup((const char *) data + 1, size - 1) : strdup(data[0] >= 'x' && data[0] <= 'z' ? "{\"pooling\":\"mean\"}" : "");
+	encoder = encoder_read(&folder.files, options, data[0] >= 'x' && data[0] <= 'z' ? device : NULL, &status);
 	free(options);
+	if (encoder != NULL && encoder->graph != NULL)
+		run_graph(encoder->graph);
 	if (encoder == NULL && (status.error == 0 || status.message[0] == '\0'))
 		abort();
 	encoder_free(encoder);

@@ -53,7 +53,7 @@ test_fixture(const char *name, const char *options, const char *wanted)
 		tap_ok(false, "%s: no such folder", name);
 		return;
 	}
-	encoder = encoder_read(&files, options, &status);
+	encoder = encoder_read(&files, options, NULL, &status);
 	if (encoder != NULL)
 		facts(encoder, text);
 	else
@@ -138,7 +138,7 @@ reads(const char *options)
 	struct encoder *encoder;
 
 	status_clear(&status);
-	encoder = encoder_read(&folder.files, options, &status);
+	encoder = encoder_read(&folder.files, options, NULL, &status);
 	if (encoder == NULL)
 		return status.error != 0 && status.message[0] != '\0' ? status.message : "no message";
 	encoder_free(encoder);
@@ -381,7 +381,7 @@ static bool
 poolings_are(const char *options, const char *wanted)
 {
 	static const char *const names[] = {"", "cls", "mean", "max", "mean_sqrt_len_tokens", "lasttoken", "weightedmean"};
-	struct encoder *encoder = encoder_read(&folder.files, options, &status);
+	struct encoder *encoder = encoder_read(&folder.files, options, NULL, &status);
 	char		text[256] = "refused";
 	size_t		used;
 
@@ -478,7 +478,7 @@ inner_says(const char *inner, const char *said, const char *wanted)
 	graph_memory_init(&memory, 1 << 20, &status);
 	seen = encoder_recognises(&folder.files) ? encoder_files(&folder.files, &memory) : NULL;
 	if (seen != NULL)
-		encoder = encoder_read(seen, "", &status);
+		encoder = encoder_read(seen, "", NULL, &status);
 	if (strcmp(status.message, wanted) != 0)
 		printf("# %s\n", status.message);
 	encoder_free(encoder);
@@ -507,7 +507,7 @@ limit_is(const char *options, const char *wanted)
 	struct encoder *encoder;
 
 	status_clear(&status);
-	encoder = encoder_read(&folder.files, options, &status);
+	encoder = encoder_read(&folder.files, options, NULL, &status);
 	if (encoder != NULL)
 		snprintf(text, sizeof(text), "%u %s", encoder->tokens_max, encoder->tokens_max_from);
 	if (strcmp(text, wanted) != 0)

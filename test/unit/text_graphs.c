@@ -60,7 +60,7 @@ static struct encoder *
 changed_read(struct changed *c, const char *options)
 {
 	status_clear(&status);
-	return encoder_read(&c->files, options, &status);
+	return encoder_read(&c->files, options, NULL, &status);
 }
 
 static bool

@@ -5,6 +5,8 @@
  */
 #include "emit.h"
 
+#include "graph/text_graph.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,6 +226,20 @@ emit_embeddings(struct emitter *e)
 	}
 }
 
+/* ---- a graph in their place ---- */
+
+static int32_t
+emit_given(struct emitter *e)
+{
+	const struct text_graph *graph = e->encoder->graph;
+	int32_t		x = emit_vector(e, DEVICE_F32, graph->output == TEXT_GRAPH_TOKENS ? DEVICE_LEAD_TOKENS : DEVICE_LEAD_ROWS, graph->width);
+
+	if (!emit_failed(e))
+		e->program->tensors[x].binding = ENCODER_GIVEN;
+	e->program->bound[ENCODER_GIVEN] = true;
+	return x;
+}
+
 /* ---- the program ---- */
 
 /* What the model's options ask for, else what the device is best at. */
@@ -233,6 +249,10 @@ choose_precision(struct emitter *e)
 	const char *wanted = e->encoder->precision;
 	struct device_info info = {0};
 
+	e->program->precision = DEVICE_PRECISION_FULL;
+	if (e->encoder->graph != NULL)
+		return wanted == NULL || strcmp(wanted, device_precision_name(DEVICE_PRECISION_FULL)) == 0 ||
+			status_set(e->status, INFER_ERROR_UNSUPPORTED, "the precision \"%s\" is not for an ONNX file that is run as it is", wanted);
 	e->device->ops->info(e->device, &info);
 	e->program->precision = info.precision_default;
 	for (uint8_t i = 0; wanted != NULL && i <= DEVICE_PRECISIONS; i++)
@@ -313,13 +333,15 @@ encoder_program_make(struct encoder_program *program, const struct encoder *enco
 	graph_memory_init(&program->memory, HOST_BYTES + 2 * bytes, status);
 	if (!choose_precision(&e))
 		return false;
-	x = emit_embeddings(&e);
-	if (!emit_failed(&e))
+	x = encoder->graph != NULL ? emit_given(&e) : emit_embeddings(&e);
+	if (!emit_failed(&e) && encoder->graph == NULL)
 		x = emit_layers(&e, x);
 	if (!emit_failed(&e))
 		x = emit_head(&e, x);
 	if (!emit_failed(&e))
 	{
+		if (program->tensors[x].binding == ENCODER_GIVEN)
+			program->bound[ENCODER_GIVEN] = false;	/* there is nothing behind the graph */
 		program->tensors[x].binding = ENCODER_RESULT;
 		program->bound[ENCODER_RESULT] = true;
 		program->result_lead = program->tensors[x].lead;

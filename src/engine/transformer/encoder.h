@@ -105,7 +105,8 @@ enum encoder_pooling
 	ENCODER_POOL_MEAN_SQRT_LEN,
 	ENCODER_POOL_LAST,
 	ENCODER_POOL_WEIGHTED_MEAN,		/* by the token's place, from 1 */
-	ENCODER_POOLINGS
+	ENCODER_POOLINGS,
+	ENCODER_POOL_OWN				/* whatever a graph that is run as it is does */
 };
 
 enum encoder_task
@@ -133,6 +134,8 @@ struct encoder_prompt
 
 struct encoder
 {
+	struct text_graph *graph;		/* an ONNX file that is run as it is: embeddings and layers below are
+									 * empty, hidden is its output's width; or NULL */
 	const char *architecture;		/* "bert", "modernbert" …: config.json's model_type */
 	const char *format;				/* for the signature: "safetensors (bert, float32)" */
 
@@ -183,7 +186,7 @@ struct encoder
 	bool		prompt_excluded;	/* EMBEDDING: pooling passes over a prompt's tokens; not CLS */
 	uint32_t	denses_count;		/* on the pooled vector, or on each token's */
 	struct encoder_dense denses[ENCODER_DENSES_MAX];
-	struct encoder_linear output;	/* logits, or absent: EMBEDDING */
+	struct encoder_linear output;	/* logits, or absent: EMBEDDING, or the graph's output is logits */
 	bool		normalize;			/* EMBEDDING: to length 1 */
 	bool		single_label;		/* CLASSIFIER */
 	enum encoder_activation score;	/* RERANKER: SIGMOID or IDENTITY */

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+struct device;
 struct encoder;
 struct graph_memory;
 struct model_files;
@@ -26,9 +27,11 @@ extern const struct model_files *encoder_files(const struct model_files *files, 
 /*
  * options: the model's options as JSON text, "" for none.  NULL and a status: malformed
  * (INFER_ERROR_MODEL), or something in it is not implemented (INFER_ERROR_UNSUPPORTED, by name).
- * The files stay mapped until encoder_free.
+ * The files stay mapped until encoder_free.  device: where an ONNX file that is no encoder that is known is
+ * to be run as it is; NULL: such a file is refused.
  */
-extern struct encoder *encoder_read(const struct model_files *files, const char *options, struct status *status);
+extern struct encoder *encoder_read(const struct model_files *files, const char *options, struct device *device,
+									struct status *status);
 extern void encoder_free(struct encoder *encoder);
 
 #endif							/* ENGINE_TRANSFORMER_FOLDER_H */

@@ -68,6 +68,27 @@ logits_activation(const struct encoder *encoder)
 	return encoder->task == ENCODER_CLASSIFIER && !encoder->single_label ? ENCODER_SIGMOID : ENCODER_IDENTITY;
 }
 
+/* Of logits that are there already. */
+static int32_t
+emit_scores(struct emitter *e, int32_t x)
+{
+	enum encoder_activation activation = logits_activation(e->encoder);
+	struct device_op *op;
+	uint16_t	fn;
+	double		f0;
+	int32_t		y;
+
+	if (activation == ENCODER_IDENTITY)
+		return x;
+	emit_label(e, "scores");
+	emit_activation(activation, &fn, &f0);
+	y = emit_vector(e, DEVICE_F32, e->program->tensors[x].lead, e->program->tensors[x].dims[0]);
+	op = emit_op(e, DEVICE_OP_UNARY, fn, 1, &x, y);
+	if (op != NULL)
+		op->f[0] = f0;
+	return y;
+}
+
 int32_t
 emit_head(struct emitter *e, int32_t x)
 {
@@ -84,10 +105,15 @@ emit_head(struct emitter *e, int32_t x)
 		emit_label(e, "dense %u", i);
 		x = emit_dense(e, &encoder->denses[i], x);
 	}
-	if (emit_failed(e) || encoder->output.weight.storage == ENCODER_ABSENT)
+	if (emit_failed(e) || encoder->task == ENCODER_EMBEDDING)
 		return x;
-	emit_label(e, "logits");
-	x = emit_linear(e, x, output, 1, logits_activation(encoder), DEVICE_PRECISION_FULL, false);
+	if (encoder->output.weight.storage == ENCODER_ABSENT)
+		x = emit_scores(e, x);
+	else
+	{
+		emit_label(e, "logits");
+		x = emit_linear(e, x, output, 1, logits_activation(encoder), DEVICE_PRECISION_FULL, false);
+	}
 	if (!emit_failed(e) && (encoder->task == ENCODER_ENTITIES || (encoder->task == ENCODER_CLASSIFIER && encoder->single_label)))
 		x = emit_softmax(e, x);
 	return x;

@@ -4,7 +4,8 @@
  *	  a head for tokens, for each token.
  *
  * Nouns
- *	program		the ops of all layers and of the head, compiled, with its weights and tables
+ *	program		the ops of all layers and of the head, compiled, with its weights and tables; the head
+ *				alone where a graph that is run as it is (graph/) stands in the place of the layers
  *	binding		what a run gives and gets: ids of tokens, their places, their types, results
  *	precision	of the products of the layers; what is between them (norms, softmax, sums) and the
  *				head are always F32
@@ -28,6 +29,7 @@ enum encoder_binding
 	ENCODER_IDS = 0,				/* I32 of each token */
 	ENCODER_PLACES,					/* I32 of each token: its row of the table of positions */
 	ENCODER_TYPES,					/* I32 of each token */
+	ENCODER_GIVEN,					/* F32 of each token, or each row: what a graph that is run as it is makes */
 	ENCODER_RESULT,					/* F32 [result_width] of each row, or each token */
 	ENCODER_BINDINGS
 };

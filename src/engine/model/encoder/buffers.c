@@ -35,17 +35,21 @@ buffers_free(struct encoder_buffers *b)
 	free(b->row_error);
 	free(b->row_message);
 	free(b->refs);
+	free(b->work);
 	*b = (struct encoder_buffers) {0};
 }
 
-static void
-count_bytes(struct encoder_model *m)
+void
+encoder_bytes_count(struct encoder_model *m)
 {
+	const struct text_graph *graph = m->encoder->graph;
 	uint64_t	bytes = m->program.weights_bytes + m->program.tables_bytes + m->program.memory.used + m->memory.used +
-		tokenizer_bytes(m->tokenizer) + m->buffers.bytes;
+		tokenizer_bytes(m->tokenizer) + m->buffers.bytes + m->buffers.work_bytes;
 
+	if (graph != NULL)
+		bytes += graph->base.weights_bytes + graph->memory.used + graph->programs_bytes;
 	for (uint32_t i = 0; i < BATCH_DEPTH; i++)
-		bytes += m->others[i].bytes;
+		bytes += m->others[i].bytes + m->others[i].work_bytes;
 	__atomic_store_n(&m->model.bytes, bytes, __ATOMIC_RELAXED);
 }
 
@@ -54,6 +58,8 @@ binding_bytes(const struct encoder_model *m, int binding, uint32_t rows, uint32_
 {
 	if (!m->program.bound[binding])
 		return 0;
+	if (binding == ENCODER_GIVEN)
+		return (uint64_t) (m->encoder->graph->output == TEXT_GRAPH_TOKENS ? tokens : rows) * m->encoder->graph->width * sizeof(float);
 	if (binding != ENCODER_RESULT)
 		return (uint64_t) tokens * sizeof(int32_t);
 	return (uint64_t) (m->program.result_lead == DEVICE_LEAD_TOKENS ? tokens : rows) * m->program.result_width * sizeof(float);
@@ -131,21 +137,36 @@ encoder_buffers_grow(struct encoder_model *m, uint32_t rows, uint32_t tokens, st
 	if (!buffers_make(m, rows_wanted, tokens_wanted))
 	{
 		buffers_free(b);
-		count_bytes(m);
+		encoder_bytes_count(m);
 		return status_set(status, INFER_ERROR_MEMORY, "out of memory: a batch of %u tokens needs %llu bytes", tokens_wanted,
 						  (unsigned long long) encoder_buffers_bytes(m, rows_wanted, tokens_wanted));
 	}
-	count_bytes(m);
+	encoder_bytes_count(m);
 	return true;
+}
+
+bool
+encoder_work_grow(struct encoder_model *m, uint64_t bytes, struct status *status)
+{
+	struct encoder_buffers *b = &m->buffers;
+
+	if (bytes <= b->work_bytes)
+		return true;
+	free(b->work);
+	b->work = aligned_zeroed(bytes);
+	b->work_bytes = b->work == NULL ? 0 : bytes;
+	encoder_bytes_count(m);
+	return b->work != NULL ||
+		status_set(status, INFER_ERROR_MEMORY, "out of memory: a batch of texts needs %llu bytes", (unsigned long long) bytes);
 }
 
 void
 encoder_buffers_shrink(struct encoder_model *m)
 {
-	if (m->buffers.tokens <= m->part_tokens || m->buffers.bytes <= ENCODER_BUFFERS_KEPT)
+	if ((m->buffers.tokens <= m->part_tokens || m->buffers.bytes <= ENCODER_BUFFERS_KEPT) && m->buffers.work_bytes <= ENCODER_BUFFERS_KEPT)
 		return;
 	buffers_free(&m->buffers);
-	count_bytes(m);
+	encoder_bytes_count(m);
 }
 
 void

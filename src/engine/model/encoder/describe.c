@@ -47,6 +47,11 @@ encoder_model_describe(struct model *model)
 	const struct encoder_program *program = &m->program;
 	const char *label = "";
 
+	if (m->encoder->graph != NULL)
+		printf("\nthe ONNX file is run as it is, a program for each length of a text: %u nodes for %s, %u weights, and for a text of %u tokens %"
+			   PRIu64 " bytes of activations\n", m->encoder->graph->onnx.nodes_count,
+			   m->encoder->graph->onnx.names[m->encoder->graph->onnx.outputs[0].name], m->encoder->graph->base.weights_count,
+			   m->encoder->tokens_max, m->work_longest);
 	printf("\nper token	%" PRIu64 " bytes of activations, %.0f operations and %.0f for each token of the row\n", m->token_bytes,
 		   program->work.token, program->work.pair);
 	printf("per row	%" PRIu64 " bytes of activations, %.0f operations\n", m->row_bytes, program->work.row);

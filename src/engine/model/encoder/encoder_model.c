@@ -20,7 +20,7 @@ static bool
 bytes_left(struct encoder_model *m, uint64_t *left, struct status *status)
 {
 	struct device_info info = {0};
-	uint64_t	longest = encoder_buffers_bytes(m, 1, m->encoder->tokens_max);
+	uint64_t	longest = encoder_buffers_bytes(m, 1, m->encoder->tokens_max) + m->work_longest;
 
 	*left = UINT64_MAX;
 	m->device->ops->info(m->device, &info);
@@ -50,11 +50,12 @@ size_batches(struct encoder_model *m, struct status *status)
 	m->row_bytes = encoder_buffers_bytes(m, 2, 1) - none;
 	if (!bytes_left(m, &left, status))
 		return false;
-	tokens = ENCODER_PART_BYTES / m->token_bytes;
+	tokens = ENCODER_PART_BYTES / (m->token_bytes > 0 ? m->token_bytes : 1);
 	if (tokens < ENCODER_PART_TOKENS)
 		tokens = ENCODER_PART_TOKENS;
 	if (tokens > left / 2 / (m->token_bytes + m->row_bytes))
 		tokens = left / 2 / (m->token_bytes + m->row_bytes);
+	m->work_left = left / 2;
 	m->part_tokens = tokens < 1 ? 1 : tokens > INFER_ROWS_MAX ? INFER_ROWS_MAX : (uint32_t) tokens;
 	m->model.batch_rows_max = INFER_ROWS_MAX;
 	return true;
@@ -85,6 +86,9 @@ predict_rows(struct encoder_model *m)
 	m->nsec_row = ((double) predict(m, 128, 8192, 8192 * 128) - base) / rows;
 	m->nsec_token = ((double) predict(m, 64, 16384, 8192 * 128) - base) / tokens;
 	m->nsec_pair = ((double) predict(m, 64, 8192, 8192 * 256) - base) / pairs;
+	m->nsec_row += m->graph_nsec[0];
+	m->nsec_token += m->graph_nsec[1];
+	m->nsec_pair += m->graph_nsec[2];
 }
 
 static uint64_t
@@ -95,7 +99,8 @@ encoder_model_estimate(struct model *model, const struct model_cost *cost)
 	uint64_t	tokens = cost->tokens > 0 ? cost->tokens : cost->rows * usual;
 	uint64_t	pairs = cost->pairs > 0 || cost->rows == 0 ? cost->pairs : tokens * (tokens / cost->rows);
 
-	return predict(m, cost->rows, tokens > UINT32_MAX ? UINT32_MAX : tokens, pairs);
+	return predict(m, cost->rows, tokens > UINT32_MAX ? UINT32_MAX : tokens, pairs) +
+		(uint64_t) (m->graph_nsec[0] * cost->rows + m->graph_nsec[1] * (double) tokens + m->graph_nsec[2] * (double) pairs);
 }
 
 /* ---- open and close ---- */
@@ -135,14 +140,21 @@ static bool
 open_encoder(struct encoder_model *m, const struct model_files *files, const char *options, struct status *status)
 {
 	const struct model_files *seen = encoder_files(files, &m->memory);
+	struct model_files unpacked = *files;
 
-	m->encoder = seen == NULL ? NULL : encoder_read(seen, options == NULL ? "" : options, status);
+	m->encoder = seen == NULL ? NULL : encoder_read(seen, options == NULL ? "" : options, m->device, status);
 	if (m->encoder == NULL)
 		return false;
+	if (m->encoder->graph != NULL)
+	{
+		m->graph_kept = seen == files;
+		unpacked.packed = NULL;		/* which has the graph's weights, and not the head's */
+		files = &unpacked;
+	}
 	m->tokenizer = tokenizer_open(seen, status);
 	return m->tokenizer != NULL && check_limits(m, status) && encoder_prompts_count(m, status) &&
 		encoder_program_make(&m->program, m->encoder, files, m->device, status) &&
-		encoder_signature(m, status) && size_batches(m, status) &&
+		encoder_signature(m, status) && encoder_graph_measure(m, status) && size_batches(m, status) &&
 		encoder_buffers_grow(m, 1, 1, status) && status->error == 0;
 }
 
@@ -173,7 +185,14 @@ encoder_model_open(const struct model_files *files, const char *options, struct 
 static bool
 encoder_model_packed_form(const struct model *model, struct packed_form *form)
 {
-	*form = ((const struct encoder_model *) model)->program.form;
+	const struct encoder_model *m = (const struct encoder_model *) model;
+
+	if (m->encoder->graph == NULL)
+		*form = m->program.form;
+	else if (m->graph_kept)
+		*form = m->encoder->graph->base.form;
+	else
+		return false;
 	return form->weights_count > 0;
 }
 

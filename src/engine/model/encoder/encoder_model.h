@@ -6,7 +6,8 @@
  *	encoder		layers and head as a reader found them in the files; see ../../transformer/
  *	row			a text, or a pair of them, as tokens that lie in its request's memory
  *	prepared	a request's rows as tokens: made by prepare, read by runs, freed by release
- *	part		rows of a batch that run together: as many tokens as the buffers may hold
+ *	part		rows of a batch that run together: as many tokens as the buffers may hold; where a graph is
+ *				run as it is (../../transformer/graph/), rows of one length
  *	buffers		what a part lies in, grown to the largest so far
  *
  * Invariants
@@ -26,6 +27,7 @@
 #include "../../text/chunk/chunk.h"
 #include "../../text/tokenizer.h"
 #include "../../transformer/encoder.h"
+#include "../../transformer/graph/text_graph.h"
 #include "../../transformer/program.h"
 #include "../model.h"
 
@@ -112,6 +114,8 @@ struct encoder_buffers
 	uint32_t   *row_error;
 	const char **row_message;
 	struct encoder_row_ref *refs;	/* of each row */
+	void	   *work;				/* of a graph: its arena, then what it takes of tokens */
+	uint64_t	work_bytes;
 	uint64_t	bytes;				/* of all */
 };
 
@@ -121,6 +125,7 @@ struct encoder_part					/* what the buffers hold now */
 	uint32_t	tokens;
 	uint32_t	max_len;
 	uint64_t	pairs;
+	const struct text_graph_program *graph;	/* that makes what the program gets; or NULL */
 };
 
 struct encoder_model
@@ -140,9 +145,14 @@ struct encoder_model
 	uint64_t	row_bytes;
 	uint32_t	part_tokens;		/* of a part of several rows, at most */
 
+	bool		graph_kept;			/* a graph's weights may be kept packed */
+	uint64_t	work_longest;		/* of a graph: bytes that the longest text's row takes in it */
+	uint64_t	work_left;			/* that rows together may take */
+
 	double		nsec_row;			/* predicted of a row among many: this, */
 	double		nsec_token;			/* for each token, */
 	double		nsec_pair;			/* and for each two of its tokens */
+	double		graph_nsec[3];		/* of these, a graph's share */
 
 	pthread_mutex_t arenas_lock;
 	struct encoder_arena *arenas;
@@ -221,9 +231,24 @@ extern bool encoder_arena_texts(struct encoder_arena *arena, uint64_t bytes);
 extern bool encoder_model_run(struct model *model, struct device_queue *queue, const struct model_slice *slices,
 							  uint32_t slices_count, struct status *status);
 
-/* Segments [first, last) of the program over the part. */
-extern bool encoder_compute(struct encoder_model *m, struct device_queue *queue, uint32_t first, uint32_t last,
+/* Segments [first, last) of the program, or of the part's graph, over the part. */
+extern bool encoder_compute(struct encoder_model *m, struct device_queue *queue, bool graph, uint32_t first, uint32_t last,
 							const struct encoder_part *part, struct status *status);
+
+/* ---- lengths.c: where a graph is run as it is ---- */
+
+/* What texts take of memory and time. */
+extern bool encoder_graph_measure(struct encoder_model *m, struct status *status);
+
+/* How many rows of its length run together. */
+extern uint32_t encoder_graph_rows(const struct encoder_model *m, const struct text_graph_program *program);
+
+/* A row's tokens into the place of the row-th. */
+extern void encoder_graph_gather(struct encoder_model *m, const struct encoder_part *part, const struct encoder_row_ref *ref, uint32_t row);
+
+#define ENCODER_GRAPH_BINDINGS	3	/* at most: tokens, types, the output */
+
+extern void encoder_graph_bindings(const struct encoder_model *m, const struct encoder_part *part, void *bindings[ENCODER_GRAPH_BINDINGS]);
 
 /* ---- results.c ---- */
 
@@ -233,6 +258,8 @@ extern void encoder_scatter(struct encoder_model *m, const struct encoder_part *
 /* ---- buffers.c ---- */
 
 extern bool encoder_buffers_grow(struct encoder_model *m, uint32_t rows, uint32_t tokens, struct status *status);
+extern bool encoder_work_grow(struct encoder_model *m, uint64_t bytes, struct status *status);
+extern void encoder_bytes_count(struct encoder_model *m);		/* into model.bytes */
 extern void encoder_buffers_shrink(struct encoder_model *m);	/* what one very long row left behind */
 extern void encoder_buffers_free(struct encoder_model *m);
 

@@ -64,7 +64,7 @@ grow(struct preparing *p, uint32_t more)
 	ids = realloc(to->ids, space * sizeof(*ids));
 	if (ids != NULL)
 		to->ids = ids;
-	if (ids != NULL && p->m->program.bound[ENCODER_TYPES])
+	if (ids != NULL && (p->m->program.bound[ENCODER_TYPES] || (p->m->encoder->graph != NULL && p->m->encoder->types_used)))
 	{
 		int32_t    *types = realloc(to->types, space * sizeof(*types));
 
@@ -133,7 +133,7 @@ static bool
 check_tokens(struct preparing *p, uint32_t count)
 {
 	const struct encoder *encoder = p->m->encoder;
-	int64_t		types = p->to->types != NULL ? encoder->types.dims[0] : INT64_MAX;
+	int64_t		types = p->to->types != NULL && encoder->graph == NULL ? encoder->types.dims[0] : INT64_MAX;
 
 	for (uint32_t i = 0; i < count; i++)
 	{

@@ -16,15 +16,41 @@
 
 #define OP_BYTES	512				/* of an op's texts and numbers, encoded */
 
+static uint32_t
+graph_ops(const struct encoder_part *part)
+{
+	return part->graph == NULL ? 0 : part->graph->ops_count;
+}
+
+static void
+encode_graph_op(const struct encoder_model *m, const struct text_graph_op *op, uint64_t nsec, struct infer_writer *w)
+{
+	const struct onnx_node *node = op->node < 0 ? NULL : &m->encoder->graph->onnx.nodes[op->node];
+	const struct device_op named = {.op = op->op, .fn = op->fn};
+	const char *function = device_function_name(&named);
+	char		text[128];
+
+	snprintf(text, sizeof(text), "%.100s", node == NULL ? "" : node->name);
+	infer_put_string(w, text, strlen(text));
+	snprintf(text, sizeof(text), "%.100s", node == NULL ? "" : node->op);
+	infer_put_string(w, text, strlen(text));
+	snprintf(text, sizeof(text), "%s%s%s", device_op_name(&named),
+			 function[0] == '\0' ? "" : op->op == DEVICE_OP_GEMM ? " + " : " ", function);
+	infer_put_string(w, text, strlen(text));
+	infer_put_u64(w, nsec);
+}
+
 /* Encoded as PROTOCOL.md says. */
 static void
-encode(const struct encoder_model *m, const uint64_t *nsec, struct infer_writer *w)
+encode(const struct encoder_model *m, const struct encoder_part *part, const uint64_t *nsec, struct infer_writer *w)
 {
 	struct device_info info = {0};
 
 	m->device->ops->info(m->device, &info);
 	infer_put_string(w, info.name, strlen(info.name));
-	infer_put_u32(w, m->program.ops_count);
+	infer_put_u32(w, graph_ops(part) + m->program.ops_count);
+	for (uint32_t i = 0; i < graph_ops(part); i++)
+		encode_graph_op(m, &part->graph->ops[i], *nsec++, w);
 	for (uint32_t i = 0; i < m->program.ops_count; i++)
 	{
 		const struct device_op *op = &m->program.ops[i];
@@ -41,15 +67,15 @@ encode(const struct encoder_model *m, const uint64_t *nsec, struct infer_writer 
 }
 
 static bool
-report(const struct encoder_model *m, const uint64_t *nsec, struct model_request *request)
+report(const struct encoder_model *m, const struct encoder_part *part, const uint64_t *nsec, struct model_request *request)
 {
-	size_t		most = OP_BYTES * ((size_t) m->program.ops_count + 1);
+	size_t		most = OP_BYTES * ((size_t) graph_ops(part) + m->program.ops_count + 1);
 	struct infer_writer w = {.data = malloc(most), .size = most};
 	uint8_t    *to;
 
 	if (w.data == NULL)
 		return false;
-	encode(m, nsec, &w);
+	encode(m, part, nsec, &w);
 	to = w.failed ? NULL : model_profile_reserve(request, w.used);
 	if (to != NULL)
 		memcpy(to, w.data, w.used);
@@ -61,19 +87,21 @@ bool
 encoder_compute_profiled(struct encoder_model *m, struct device_queue *queue, const struct encoder_part *part,
 						 struct model_request *request, struct status *status)
 {
-	uint64_t   *nsec = malloc(((size_t) m->program.ops_count + 1) * sizeof(*nsec));
+	uint32_t	graph = graph_ops(part), count = graph + m->program.ops_count;
+	uint64_t   *nsec = malloc(((size_t) count + 1) * sizeof(*nsec));
 	bool		good = nsec != NULL;
 
 	if (!good)
 		return status_set(status, INFER_ERROR_MEMORY, "out of memory for a profile");
-	for (uint32_t i = 0; good && i < m->program.ops_count; i++)
+	for (uint32_t i = 0; good && i < count; i++)
 	{
 		uint64_t	began = process_clock();
+		uint32_t	op = i < graph ? i : i - graph;
 
-		good = encoder_compute(m, queue, i, i + 1, part, status);
+		good = encoder_compute(m, queue, i < graph, op, op + 1, part, status);
 		nsec[i] = process_clock() - began;
 	}
-	if (good && !report(m, nsec, request))
+	if (good && !report(m, part, nsec, request))
 		good = status_set(status, INFER_ERROR_MEMORY, "out of memory for a profile");
 	free(nsec);
 	return good;

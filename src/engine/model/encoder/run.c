@@ -6,6 +6,7 @@
  * Loop
  *	take rows until the part is full → grow the buffers → copy their tokens → enqueue and
  *	wait, segments of a slice's length where others may go first → scatter → the next part.
+ *	Where a graph is run as it is, all of that for the rows of one length after the other.
  *
  * Invariants
  *	- A row that has no unit, or has failed, is not computed.
@@ -13,6 +14,7 @@
  */
 #include "encoder_model.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "../../status.h"
@@ -23,6 +25,8 @@ struct cursor						/* the next row of the slices */
 	uint32_t	slices_count;
 	uint32_t	slice;
 	uint32_t	row;				/* within it */
+	uint32_t	length;				/* only rows of so many tokens; 0: all */
+	const struct text_graph_program *graph;	/* of that length; or NULL */
 };
 
 /* ---- the device ---- */
@@ -42,11 +46,17 @@ device_batch(const struct encoder_model *m, const struct encoder_part *part)
 }
 
 bool
-encoder_compute(struct encoder_model *m, struct device_queue *queue, uint32_t first, uint32_t last,
+encoder_compute(struct encoder_model *m, struct device_queue *queue, bool graph, uint32_t first, uint32_t last,
 				const struct encoder_part *part, struct status *status)
 {
 	struct device_batch batch = device_batch(m, part);
+	void	   *bindings[ENCODER_GRAPH_BINDINGS];
 
+	if (graph)
+	{
+		encoder_graph_bindings(m, part, bindings);
+		return device_run(m->device, queue, part->graph->program, first, last, &batch, bindings, m->buffers.work, status);
+	}
 	return device_run(m->device, queue, m->program.program, first, last, &batch, m->buffers.bindings, m->buffers.arena, status);
 }
 
@@ -68,10 +78,11 @@ give_way(struct encoder_model *m, struct model_yield *yield, struct status *stat
 
 /* With segments of the length that others are to wait for at most, if there is a yield. */
 static bool
-compute(struct encoder_model *m, struct device_queue *queue, struct model_yield *yield,
-		const struct encoder_part *part, struct status *status)
+compute_segments(struct encoder_model *m, struct device_queue *queue, struct model_yield *yield, bool graph,
+				 const struct encoder_part *part, struct status *status)
 {
 	struct device_batch batch = device_batch(m, part);
+	struct device_program *program = graph ? part->graph->program : m->program.program;
 	uint32_t	first = 0;
 	uint32_t	last = UINT32_MAX;
 	uint64_t	nsec;
@@ -80,10 +91,10 @@ compute(struct encoder_model *m, struct device_queue *queue, struct model_yield 
 	{
 		if (yield != NULL)
 		{
-			last = m->device->ops->segment_end(m->device, m->program.program, first, &batch, yield->segment_nsec, &nsec);
+			last = m->device->ops->segment_end(m->device, program, first, &batch, yield->segment_nsec, &nsec);
 			yield->segments_long += nsec > yield->segment_nsec;
 		}
-		if (!encoder_compute(m, queue, first, last, part, status))
+		if (!encoder_compute(m, queue, graph, first, last, part, status))
 			return false;
 		if (last == UINT32_MAX)
 			return true;
@@ -93,7 +104,24 @@ compute(struct encoder_model *m, struct device_queue *queue, struct model_yield 
 	}
 }
 
+static bool
+compute(struct encoder_model *m, struct device_queue *queue, struct model_yield *yield, const struct encoder_part *part,
+		struct status *status)
+{
+	if (part->graph != NULL && !compute_segments(m, queue, yield, true, part, status))
+		return false;
+	if (part->graph != NULL && yield != NULL && !give_way(m, yield, status))
+		return false;
+	return compute_segments(m, queue, yield, false, part, status);
+}
+
 /* ---- parts ---- */
+
+static uint32_t
+ref_tokens(const struct encoder_row_ref *ref)
+{
+	return encoder_prepared(ref->request)->rows[ref->row].tokens;
+}
 
 /* The next row that is to be computed, at the cursor; false: there is none. */
 static bool
@@ -106,17 +134,11 @@ cursor_seek(struct cursor *cursor, struct encoder_row_ref *ref)
 		for (; cursor->row < slice->count; cursor->row++)
 		{
 			*ref = (struct encoder_row_ref) {slice->request, slice->first + cursor->row};
-			if (slice->request->units[ref->row] > 0 && encoder_prepared(slice->request)->rows[ref->row].tokens > 0)
+			if (slice->request->units[ref->row] > 0 && ref_tokens(ref) > 0 && (cursor->length == 0 || cursor->length == ref_tokens(ref)))
 				return true;
 		}
 	}
 	return false;
-}
-
-static uint32_t
-ref_tokens(const struct encoder_row_ref *ref)
-{
-	return encoder_prepared(ref->request)->rows[ref->row].tokens;
 }
 
 /* Tokens of the rows from a cursor on. */
@@ -135,15 +157,16 @@ tokens_left(struct cursor cursor)
 static struct encoder_part
 part_measure(const struct encoder_model *m, struct cursor cursor, uint64_t left)
 {
-	uint64_t	parts = (left + m->part_tokens - 1) / m->part_tokens;
-	struct encoder_part part = {0};
+	uint32_t	most = cursor.graph == NULL ? m->part_tokens : encoder_graph_rows(m, cursor.graph) * cursor.length;
+	uint64_t	parts = (left + most - 1) / most;
+	struct encoder_part part = {.graph = cursor.graph};
 	struct encoder_row_ref ref;
 
 	for (; cursor_seek(&cursor, &ref); cursor.row++)
 	{
 		uint32_t	tokens = ref_tokens(&ref);
 
-		if (part.rows > 0 && (part.tokens + tokens > m->part_tokens || part.tokens * parts >= left))
+		if (part.rows > 0 && (part.tokens + tokens > most || part.tokens * parts >= left))
 			break;
 		part.rows++;
 		part.tokens += tokens;
@@ -186,7 +209,10 @@ part_gather(struct encoder_model *m, struct cursor *cursor, const struct encoder
 		b->row_first[row] = encoder_prepared(b->refs[row].request)->rows[b->refs[row].row].passed_over;
 		b->row_error[row] = INFER_OK;
 		b->row_message[row] = NULL;
-		gather_row(m, &b->refs[row], at);
+		if (part->graph == NULL)
+			gather_row(m, &b->refs[row], at);
+		else
+			encoder_graph_gather(m, part, &b->refs[row], row);
 		at += ref_tokens(&b->refs[row]);
 	}
 	b->row_off[part->rows] = at;
@@ -207,23 +233,19 @@ slices_check(const struct model_slice *slices, uint32_t slices_count, struct sta
 	return true;
 }
 
+/* Those that a cursor finds. */
 static bool
-run_batch(struct encoder_model *m, struct device_queue *queue, const struct model_slice *slices,
-		  uint32_t slices_count, struct status *status)
+run_rows(struct encoder_model *m, struct device_queue *queue, struct model_yield *yield, struct cursor cursor, struct status *status)
 {
-	struct model_yield *yield = m->model.yield;
-	struct cursor cursor = {.slices = slices, .slices_count = slices_count};
 	struct encoder_row_ref next;
-	uint64_t	left;
+	uint64_t	left = tokens_left(cursor);
 
-	if (!slices_check(slices, slices_count, status))
-		return false;
-	left = tokens_left(cursor);
 	while (cursor_seek(&cursor, &next))
 	{
 		struct encoder_part part = part_measure(m, cursor, left);
 
-		if (!encoder_buffers_grow(m, part.rows, part.tokens, status))
+		if (!encoder_buffers_grow(m, part.rows, part.tokens, status) ||
+			(part.graph != NULL && !encoder_work_grow(m, text_graph_bytes(m->encoder->graph, part.graph, part.rows), status)))
 			return false;
 		part_gather(m, &cursor, &part);
 		if (part.rows == 1 && next.request->profile)
@@ -239,6 +261,72 @@ run_batch(struct encoder_model *m, struct device_queue *queue, const struct mode
 			return false;
 	}
 	return true;
+}
+
+/* The fewest tokens that a row has of those with more; 0: there is none. */
+static uint32_t
+next_length(struct cursor cursor)
+{
+	uint32_t	above = cursor.length, next = 0;
+	struct encoder_row_ref ref;
+
+	for (cursor.length = 0; cursor_seek(&cursor, &ref); cursor.row++)
+		if (ref_tokens(&ref) > above && (next == 0 || ref_tokens(&ref) < next))
+			next = ref_tokens(&ref);
+	return next;
+}
+
+/* Texts of one length may be impossible to compute where others are not. */
+static void
+refuse_length(struct cursor cursor, const struct status *why)
+{
+	char		text[STATUS_TEXT_MAX + 64];
+	struct encoder_row_ref ref;
+
+	snprintf(text, sizeof(text), "a text of %u tokens cannot be computed: %s", cursor.length, why->message);
+	for (; cursor_seek(&cursor, &ref); cursor.row++)
+		model_row_error(ref.request, ref.row, why->error, text, NULL, NULL);
+}
+
+static bool
+run_length(struct encoder_model *m, struct device_queue *queue, struct model_yield *yield, struct cursor cursor, struct status *status)
+{
+	struct text_graph *graph = m->encoder->graph;
+	struct text_graph_program *program;
+	struct status why = {0};
+	bool		fine;
+
+	program = text_graph_take(graph, cursor.length, queue, &why);
+	encoder_bytes_count(m);
+	if (program == NULL && (why.error == INFER_ERROR_MODEL || why.error == INFER_ERROR_UNSUPPORTED))
+	{
+		refuse_length(cursor, &why);
+		return true;
+	}
+	if (program == NULL)
+	{
+		*status = why;
+		return false;
+	}
+	cursor.graph = program;
+	fine = run_rows(m, queue, yield, cursor, status);
+	text_graph_give(graph, program);
+	return fine;
+}
+
+static bool
+run_batch(struct encoder_model *m, struct device_queue *queue, const struct model_slice *slices, uint32_t slices_count,
+		  struct status *status)
+{
+	struct model_yield *yield = m->model.yield;
+	struct cursor cursor = {.slices = slices, .slices_count = slices_count};
+	bool		fine = slices_check(slices, slices_count, status);
+
+	if (m->encoder->graph == NULL)
+		return fine && run_rows(m, queue, yield, cursor, status);
+	while (fine && (cursor.length = next_length(cursor)) > 0)
+		fine = run_length(m, queue, yield, cursor, status);
+	return fine;
 }
 
 bool

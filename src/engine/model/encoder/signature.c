@@ -192,6 +192,8 @@ pooling_name(enum encoder_pooling pooling)
 			return "last";
 		case ENCODER_POOL_WEIGHTED_MEAN:
 			return "weighted_mean";
+		case ENCODER_POOL_OWN:
+			return "the graph's own";
 		case ENCODER_POOLINGS:
 			break;
 	}
@@ -233,6 +235,8 @@ make_facts(struct encoder_model *m, struct status *status)
 	json_object_set_new(facts, "truncate", json_boolean(encoder->truncate));
 	json_object_set_new(facts, "precision", json_string(device_precision_name(m->program.precision)));
 	json_object_set_new(facts, "tokenizer", json_string(tokenizer_facts(m->tokenizer)->model));
+	if (encoder->graph != NULL)
+		json_object_set_new(facts, "batches", json_string("texts of equal length"));
 	if (encoder->task != ENCODER_ENTITIES)
 		json_object_set_new(facts, "pooling", facts_pooling(encoder));
 	if (encoder->task == ENCODER_EMBEDDING)
@@ -265,6 +269,7 @@ encoder_signature(struct encoder_model *m, struct status *status)
 	signature->kind = (char *) "encoder";
 	signature->format = (char *) m->encoder->format;
 	signature->notes = (char *) "";
-	signature->bytes = m->program.weights_bytes + m->program.tables_bytes;
+	signature->bytes = m->program.weights_bytes + m->program.tables_bytes +
+		(m->encoder->graph != NULL ? m->encoder->graph->base.weights_bytes : 0);
 	return make_inputs(m) && make_outputs(m) && make_classes(m, status) && make_facts(m, status);
 }

@@ -4,6 +4,7 @@
  */
 #include "reader.h"
 #include "../../text/tokenizer.h"
+#include "../graph/text_graph.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -129,7 +130,7 @@ storage_name(const struct encoder *e)
 {
 	static const char *const names[] = {"", "float32", "float16", "bfloat16"};
 
-	return names[e->words.storage];
+	return e->graph != NULL ? names[ENCODER_F32] : names[e->words.storage];
 }
 
 static bool
@@ -147,7 +148,7 @@ read_folder(struct folder *f, const char *options)
 		return false;
 	f->graph = takes_graph(f);
 	if (!folder_config_read(f) || !folder_sentence_files(f) || !(f->graph ? folder_graph_read(f, folder_is_classifier(f)) : read_weights(f)) ||
-		!folder_head_read(f) || (!f->graph && !folder_stack_complete(f)) || !folder_length_read(f))
+		!folder_head_read(f) || (!f->graph && !folder_stack_complete(f)) || !folder_length_read(f) || !folder_graph_probe(f))
 		return false;
 	e->architecture = f->family->model_type;
 	e->precision = f->options.precision;
@@ -156,10 +157,10 @@ read_folder(struct folder *f, const char *options)
 }
 
 struct encoder *
-encoder_read(const struct model_files *files, const char *options, struct status *status)
+encoder_read(const struct model_files *files, const char *options, struct device *device, struct status *status)
 {
 	struct graph_memory *memory = calloc(1, sizeof(*memory));
-	struct folder f = {.files = files, .status = status, .memory = memory};
+	struct folder f = {.files = files, .device = device, .status = status, .memory = memory};
 
 	if (memory == NULL)
 	{
@@ -174,6 +175,8 @@ encoder_read(const struct model_files *files, const char *options, struct status
 		memory->status = NULL;
 		return f.encoder;
 	}
+	if (f.encoder != NULL)
+		text_graph_close(f.encoder->graph);
 	graph_memory_free(memory);
 	free(memory);
 	return NULL;
@@ -186,6 +189,7 @@ encoder_free(struct encoder *encoder)
 
 	if (memory == NULL)
 		return;
+	text_graph_close(encoder->graph);
 	graph_memory_free(memory);
 	free(memory);
 }

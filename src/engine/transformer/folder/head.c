@@ -54,11 +54,18 @@ is_regression(const struct folder *f)
 	return f->problem_type != NULL && strcmp(f->problem_type, "regression") == 0;
 }
 
+/* Logits of an ONNX file. */
+static int64_t
+graph_outputs(const struct folder *f)
+{
+	return f->encoder->graph != NULL ? f->encoder->hidden : f->encoder->output.weight.dims[0];
+}
+
 static bool
 text_task(struct folder *f, enum encoder_task *task)
 {
 	struct head_layout head = {0};
-	int64_t		outputs = f->graph ? f->encoder->output.weight.dims[0] : 0;
+	int64_t		outputs = f->graph ? graph_outputs(f) : 0;
 
 	if (!f->graph && f->family->text_head != NULL)
 		f->family->text_head(f, &head);
@@ -213,9 +220,9 @@ read_graph_classifier(struct folder *f)
 	if ((e->task == ENCODER_ENTITIES) != (e->pooling == 0))
 		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "the logits of the ONNX file are those of %s",
 						  e->pooling == 0 ? "each token, not of the text" : "the text, not of each token");
-	if (e->output.weight.dims[0] > FOLDER_CLASSES_MAX)
+	if (graph_outputs(f) > FOLDER_CLASSES_MAX)
 		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "a model of more than %d classes is not supported", FOLDER_CLASSES_MAX);
-	return read_meaning(f, e->output.weight.dims[0]);
+	return read_meaning(f, graph_outputs(f));
 }
 
 static bool
@@ -255,8 +262,10 @@ read_modules(struct folder *f)
 
 	if (!folder_modules_read(f))
 		return false;
-	if (f->graph_pooled && (e->pooling != pooling || e->more_count > 0 || e->prompt_excluded || e->denses_count > 0))
+	if (f->graph_pooled && ((e->graph == NULL && e->pooling != pooling) || e->more_count > 0 || e->prompt_excluded || e->denses_count > 0))
 		return status_set(f->status, INFER_ERROR_UNSUPPORTED, "modules.json says another pooling than the ONNX file has");
+	if (f->graph_pooled)
+		e->pooling = pooling;
 	e->normalize = e->normalize || normalize;
 	return true;
 }

@@ -216,6 +216,7 @@ struct family
 struct folder
 {
 	const struct model_files *files;
+	struct device *device;			/* or NULL */
 	struct status *status;
 	struct graph_memory *memory;
 	struct encoder *encoder;
@@ -303,6 +304,10 @@ extern bool folder_transformer(const struct model_files *files, char inner[INFER
 /* onnx/read.c: an ONNX file among the files; and the encoder that it is, with a classifier (logits) or without */
 extern bool folder_has_graph(const struct model_files *files);
 extern bool folder_graph_read(struct folder *folder, bool logits);
+
+/* graph.c: an ONNX file that is to be run as it is; and that it computes the longest text */
+extern bool folder_graph_run(struct folder *folder, const struct model_file *file, const char *output, bool logits);
+extern bool folder_graph_probe(struct folder *folder);
 
 /* length.c: the tokenizer's settings, and the length limit */
 extern bool folder_length_read(struct folder *folder);

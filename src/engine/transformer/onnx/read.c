@@ -118,20 +118,27 @@ read_logits(struct walk *w, int32_t output)
 }
 
 static bool
-read_vectors(struct walk *w)
+read_pooled(struct walk *w, int32_t output)
 {
+	struct encoder *e = w->folder->encoder;
+	int32_t		tokens;
+
+	return walk_pooled(w, output, &tokens, &e->pooling, &e->normalize) && walk_stack(w, tokens);
+}
+
+static bool
+choose_output(struct walk *w, bool logits, int32_t *output)
+{
+	static const char *const logits_names[] = {"logits", NULL};
 	static const char *const tokens_names[] = {"last_hidden_state", "token_embeddings", NULL};
 	static const char *const pooled_names[] = {"sentence_embedding", "embeddings", NULL};
-	struct folder *f = w->folder;
-	int32_t		output = find_output(w, tokens_names), tokens;
 
-	if (output >= 0)
-		return walk_stack(w, output);
-	output = find_output(w, pooled_names);
-	if (output < 0)
-		return no_output(w, "last_hidden_state");
-	f->graph_pooled = true;
-	return walk_pooled(w, output, &tokens, &f->encoder->pooling, &f->encoder->normalize) && walk_stack(w, tokens);
+	*output = find_output(w, logits ? logits_names : tokens_names);
+	if (*output >= 0)
+		return true;
+	*output = logits ? -1 : find_output(w, pooled_names);
+	w->folder->graph_pooled = *output >= 0;
+	return *output >= 0 || no_output(w, logits ? "logits" : "last_hidden_state");
 }
 
 static bool
@@ -154,20 +161,25 @@ refuse_quantised(struct walk *w)
 	return true;
 }
 
+/* As the encoder that it is, or else as it is. */
 static bool
 read_graph(struct walk *w, const struct model_file *file, bool logits)
 {
-	static const char *const names[] = {"logits", NULL};
+	struct folder *f = w->folder;
 	struct onnx_model *model = graph_pool(w->memory, 1, sizeof(*model));
+	const struct encoder before = *f->encoder;
 	int32_t		output;
 
 	w->model = model;
-	if (model == NULL || !onnx_read(w->folder->files, file, w->memory, model, w->status) || !refuse_quantised(w) || !walk_facts(w))
+	if (model == NULL || !onnx_read(f->files, file, w->memory, model, w->status) || !refuse_quantised(w) || !walk_facts(w) ||
+		!choose_output(w, logits, &output))
 		return false;
-	if (!logits)
-		return read_vectors(w);
-	output = find_output(w, names);
-	return output >= 0 ? read_logits(w, output) : no_output(w, "logits");
+	if (logits ? read_logits(w, output) : f->graph_pooled ? read_pooled(w, output) : walk_stack(w, output))
+		return true;
+	if (w->status->error != INFER_ERROR_UNSUPPORTED || f->device == NULL)
+		return false;
+	*f->encoder = before;
+	return folder_graph_run(f, file, model->names[output], logits);
 }
 
 bool
