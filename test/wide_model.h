@@ -19,7 +19,7 @@ struct wide_bytes
 	size_t		size;
 };
 
-static void
+static inline void
 wide_raw(struct wide_bytes *to, const void *data, size_t size)
 {
 	to->data = realloc(to->data, to->size + size + 1);
@@ -27,7 +27,7 @@ wide_raw(struct wide_bytes *to, const void *data, size_t size)
 	to->size += size;
 }
 
-static void
+static inline void
 wide_varint(struct wide_bytes *to, uint64_t number)
 {
 	do
@@ -40,14 +40,14 @@ wide_varint(struct wide_bytes *to, uint64_t number)
 	while (number > 0);
 }
 
-static void
+static inline void
 wide_number(struct wide_bytes *to, int field, uint64_t number)
 {
 	wide_varint(to, (uint64_t) field << 3);
 	wide_varint(to, number);
 }
 
-static void
+static inline void
 wide_field(struct wide_bytes *to, int field, const void *data, size_t size)
 {
 	wide_varint(to, (uint64_t) field << 3 | 2);
@@ -55,14 +55,14 @@ wide_field(struct wide_bytes *to, int field, const void *data, size_t size)
 	wide_raw(to, data, size);
 }
 
-static void
+static inline void
 wide_text(struct wide_bytes *to, int field, const char *text)
 {
 	wide_field(to, field, text, strlen(text));
 }
 
 /* What was built becomes a field of another message. */
-static void
+static inline void
 wide_inner(struct wide_bytes *to, int field, struct wide_bytes *inner)
 {
 	wide_field(to, field, inner->data, inner->size);
@@ -70,7 +70,7 @@ wide_inner(struct wide_bytes *to, int field, struct wide_bytes *inner)
 	*inner = (struct wide_bytes) {0};
 }
 
-static void
+static inline void
 wide_matrix(struct wide_bytes *graph, const char *name, int rows, int columns, uint32_t *seed)
 {
 	struct wide_bytes tensor = {0};
@@ -90,7 +90,7 @@ wide_matrix(struct wide_bytes *graph, const char *name, int rows, int columns, u
 	free(data);
 }
 
-static void
+static inline void
 wide_node(struct wide_bytes *graph, const char *x, const char *matrix, const char *y)
 {
 	struct wide_bytes node = {0};
@@ -103,7 +103,7 @@ wide_node(struct wide_bytes *graph, const char *x, const char *matrix, const cha
 }
 
 /* A tensor of floats (N, 1). */
-static void
+static inline void
 wide_value(struct wide_bytes *graph, int field, const char *name)
 {
 	struct wide_bytes value = {0}, type = {0}, tensor = {0}, shape = {0}, dim = {0};
@@ -121,7 +121,7 @@ wide_value(struct wide_bytes *graph, int field, const char *name)
 }
 
 /* seed makes models that differ. */
-static struct wide_bytes
+static inline struct wide_bytes
 wide_model(uint32_t seed)
 {
 	struct wide_bytes graph = {0}, model = {0}, opset = {0};

@@ -64,7 +64,7 @@ sub is_close
 	return;
 }
 
-for my $name (qw(bert_mean bert_e5 bert_default_prompt roberta_mean modernbert_cls))
+for my $name (qw(bert_mean bert_e5 bert_default_prompt roberta_mean modernbert_cls graph_albert_newer))
 {
 	my $count = make_cases($name);
 
@@ -81,7 +81,7 @@ is($server->safe_psql("SELECT count(*) FROM bert_mean WHERE infer.token_count('b
 	'token_count counts them');
 cmp_ok($server->safe_psql("SELECT min(infer.token_count('bert_mean', text)) FROM bert_mean WHERE cut"), '>', 40, 'neither cuts');
 
-for my $name (qw(bert_classify bert_multi_label))
+for my $name (qw(bert_classify bert_multi_label graph_electra_classify))
 {
 	my $count = make_cases($name);
 
@@ -102,13 +102,13 @@ is_close('predict bert_regression', make_cases('bert_regression'), 1e-4,
 is($server->safe_psql("SELECT facts ->> 'default_prompt', facts -> 'prompts' -> (facts ->> 'default_prompt') FROM infer.model_versions WHERE name = 'bert_default_prompt'"),
 	'search|"How do I "', 'the default prompt is seen');
 
-for my $name (qw(bert_cross bert_cross_identity roberta_cross))
+for my $name (qw(bert_cross bert_cross_identity roberta_cross graph_albert_cross))
 {
 	is_close("rerank $name", make_cases($name), 1e-4,
 		"SELECT abs(infer.rerank('$name', text, pair) - (said -> 'scores' ->> 0)::float8) AS difference FROM $name");
 }
 
-for my $name (qw(bert_entities roberta_entities))
+for my $name (qw(bert_entities roberta_entities graph_albert_entities))
 {
 	make_cases($name);
 	# of tokens that are white space the reference makes entities without a text

@@ -512,10 +512,31 @@ test_packed(const char *options)
 	f.device->ops->queue_free(f.queue);
 }
 
+/* The same of a graph that is run as it is. */
+static void
+test_graph(void)
+{
+	struct encoder_fixture f;
+	float		expected[TEXTS * WIDTH_MAX];
+
+	if (!encoder_open(&f, "graph_albert", NULL))
+	{
+		tap_ok(false, "graph_albert: %s", f.status.message);
+		return;
+	}
+	embed_all(&f, expected);
+	test_parts(&f, expected);
+	test_yield(&f, expected);
+	test_threads(&f, expected);
+	test_steady(&f);
+	encoder_close(&f);
+}
+
 int
 main(void)
 {
 	static const char *const names[] = {"bert_mean", "bert_last", "bert_two_poolings", "bert_weighted", "bert_prompt_excluded", "mpnet_mean", "modernbert_cls", "gte_cls", "nomic_mean"};
+	static const char *const graphs[] = {"graph_albert", "graph_albert_newer", "graph_deberta", "graph_t5"};
 	struct encoder_fixture f;
 	float		expected[TEXTS * WIDTH_MAX];
 
@@ -525,6 +546,8 @@ main(void)
 		test_bits(names[i], "bf16");
 		test_bits(names[i], "int8");
 	}
+	for (size_t i = 0; i < sizeof(graphs) / sizeof(graphs[0]); i++)
+		test_bits(graphs[i], "f32");
 	if (!encoder_open(&f, "bert_mean", "{\"precision\":\"f32\"}"))
 		return 1;
 	embed_all(&f, expected);
@@ -534,6 +557,7 @@ main(void)
 	test_steady(&f);
 	test_not_finite(&f);
 	encoder_close(&f);
+	test_graph();
 	test_work();
 	test_packed("{\"precision\":\"f32\"}");
 	test_packed("{\"precision\":\"bf16\"}");
