@@ -7,7 +7,8 @@
  *	The plan is made anew, as the owner, and the job is in progress.  Then, in a transaction that holds
  *	no lock on the job, so that it can be cancelled meanwhile: a query's rows are put into
  *	infer.job_input, the rows are counted, the keys cut into ranges.  With its end there are shards.
- *	A runner that ends before leaves a job in progress without shards, which another one prepares.
+ *	A runner that ends before leaves a job in progress without shards, which another one prepares.  A job
+ *	that was taken up again has its shards, and is only looked at anew.
  *
  * Stale plans
  *	A session's plan knows types and columns.  What may have changed one of its tables raises
@@ -106,8 +107,6 @@ make_plan(Runner *runner)
 	JobRun	   *run = &runner->run;
 	JobRequest *request = job_request_from_jsonb(run->record->request, run->context);
 
-	if (!request->requests)
-		request->model = MemoryContextStrdup(run->context, run->record->model);	/* with the version that was active then */
 	runner->plan_stale = false;
 	run->plan = job_plan_make(request, run->context);
 	job_facts_check(run->record, run->plan);
@@ -296,7 +295,6 @@ make_shards(Runner *runner)
 static void
 prepare(Runner *runner)
 {
-	begin_job(runner);
 	runner->interruptible = true;
 	make_shards(runner);
 	runner->interruptible = false;
@@ -352,6 +350,8 @@ runner_open(Runner *runner)
 	}
 	if (job_slot_is_cancelled())
 		return false;			/* and taken up again since: by a runner that knows nothing of it */
+	if (runner->shard == 0 || runner->run.record->state == JOB_VALIDATING)
+		begin_job(runner);
 	if (runner->shard == 0)
 		prepare(runner);
 	open_session(runner);

@@ -201,7 +201,8 @@ job_end(JobRecord *record, JobState state, const char *sqlstate, const char *mes
 	{
 		record->total = sum_settled(shards, count);
 		record->total_estimated = false;
-		job_input_delete(record->job);
+		if (sum_failed(shards, count) == 0)
+			job_input_delete(record->job);	/* else infer.retry_job wants them */
 	}
 	record->state = state;
 	record->sqlstate = sqlstate != NULL ? pstrdup(sqlstate) : NULL;
