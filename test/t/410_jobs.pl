@@ -274,7 +274,8 @@ $session = $server->background_psql;
 $session->query('LISTEN infer_jobs');
 $job = submit("'m', 't', input => 'x', output => 'y', name => 'a \"b\"'");
 is(ended($job), 'completed', 'a job with a name');
-like($session->query('SELECT 1'), qr/infer_jobs.*\{"job": $job, "state": "completed", "name": "a \\"b\\""\}/s, 'LISTEN hears of its end');
+ok(InferServer::wait_until(sub { $session->query('SELECT 1') =~ /infer_jobs.*\{"job": $job, "state": "completed", "name": "a \\"b\\""\}/s }),
+	'LISTEN hears of its end');
 $session->quit;
 
 # ---- what is killed ----
@@ -289,8 +290,13 @@ SQL
 sub strike
 {
 	my ($what, $strike) = @_;
-	my $done = $server->safe_psql("SELECT coalesce(sum(done), 0) FROM infer.job_shard WHERE job = $job");
+	my $done;
 
+	InferServer::wait_until(sub {
+		my ($status, $out) = $server->psql("SELECT coalesce(sum(done), 0) FROM infer.job_shard WHERE job = $job");
+		$done = $out;
+		return $status == 0;
+	}) or die 'the server does not come back';
 	ok($server->poll_query_until("SELECT sum(done) > $done FROM infer.job_shard WHERE job = $job"), "it gets on before $what");
 	$strike->();
 	return;
@@ -305,7 +311,6 @@ strike('its runner is killed', sub {
 	kill 'KILL', $pid if $pid;
 	InferServer::wait_until(sub { !$server->process_is_alive($pid) });
 });
-$server->poll_query_until('SELECT true');
 strike('the server is stopped', sub { $server->restart });
 strike('the server is killed', sub { $server->stop('immediate'); $server->start_again });
 is(ended($job), 'completed', 'the job completes all the same');

@@ -79,7 +79,7 @@ infer_cancel_job(PG_FUNCTION_ARGS)
 		record->state = JOB_CANCELLING;
 		job_update(record);
 	}
-	infer_jobs_changed();
+	infer_jobs_cancel(record->job);
 	PG_RETURN_BOOL(true);
 }
 
