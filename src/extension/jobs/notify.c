@@ -197,14 +197,33 @@ infer_jobs_notify_init(void)
 
 PG_FUNCTION_INFO_V1(infer_jobs_came);
 
-/* The trigger of infer.job: rows that pg_restore or replication put there, which are not ours to run. */
+static bool
+is_of_here(const TriggerData *data)
+{
+	TupleDesc	desc = RelationGetDescr(data->tg_relation);
+	char	   *origin = SPI_getvalue(data->tg_trigtuple, desc, SPI_fnumber(desc, "origin"));
+
+	return origin != NULL && strcmp(origin, job_origin()) == 0;
+}
+
+/*
+ * The trigger of infer.job: rows that pg_restore or replication put there, which are not ours to run.  A database's
+ * owner, who may restore them, could otherwise write a job of another role's, a superuser's say.
+ */
 Datum
 infer_jobs_came(PG_FUNCTION_ARGS)
 {
-	if (!CALLED_AS_TRIGGER(fcinfo))
+	const TriggerData *data = (const TriggerData *) fcinfo->context;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_FOR_ROW(data->tg_event))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("infer.jobs_came() is a trigger")));
+	if (!superuser() && is_of_here(data))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to insert a job of this server and database"),
+				 errhint("Submit jobs with infer.submit_job().")));
 	infer_jobs_changed();
 	return PointerGetDatum(NULL);
 }
