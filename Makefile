@@ -154,7 +154,7 @@ bench-programs: $(BENCH_PROGRAMS)
 
 # ---- the install script, of its parts, carries the version of infer.control ----
 
-$(BUILD)/sql/infer--$(INFER_VERSION).sql: sql/infer.sql sql/jobs.sql
+$(BUILD)/sql/infer--$(INFER_VERSION).sql: sql/infer.sql sql/jobs.sql sql/fresh.sql
 	@mkdir -p $(@D)
 	cat $^ > $@
 

@@ -43,6 +43,7 @@ extern int	no_such_variable
 #define infer_wrapper_aclcheck(oid, role, mode) object_aclcheck(ForeignDataWrapperRelationId, oid, role, mode)
 #define infer_server_ownercheck(oid, role) object_ownercheck(ForeignServerRelationId, oid, role)
 #define infer_database_ownercheck(oid, role) object_ownercheck(DatabaseRelationId, oid, role)
+#define infer_class_ownercheck(oid, role) object_ownercheck(RelationRelationId, oid, role)
 #define infer_function_aclcheck(oid, role, mode) object_aclcheck(ProcedureRelationId, oid, role, mode)
 #define infer_database_aclcheck(oid, role, mode) object_aclcheck(DatabaseRelationId, oid, role, mode)
 #else
@@ -50,6 +51,7 @@ extern int	no_such_variable
 #define infer_wrapper_aclcheck(oid, role, mode) pg_foreign_data_wrapper_aclcheck(oid, role, mode)
 #define infer_server_ownercheck(oid, role) pg_foreign_server_ownercheck(oid, role)
 #define infer_database_ownercheck(oid, role) pg_database_ownercheck(oid, role)
+#define infer_class_ownercheck(oid, role) pg_class_ownercheck(oid, role)
 #define infer_function_aclcheck(oid, role, mode) pg_proc_aclcheck(oid, role, mode)
 #define infer_database_aclcheck(oid, role, mode) pg_database_aclcheck(oid, role, mode)
 #endif

@@ -28,4 +28,5 @@ _PG_init(void)
 	infer_catalog_init();
 	infer_batch_init();
 	infer_jobs_init();
+	infer_fresh_init();
 }

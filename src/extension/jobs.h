@@ -17,6 +17,8 @@
 
 #include "postgres.h"
 
+#include "utils/uuid.h"
+
 extern void infer_jobs_init(void);		/* hooks for shared memory, registers the launcher */
 
 /*
@@ -24,5 +26,11 @@ extern void infer_jobs_init(void);		/* hooks for shared memory, registers the la
  * those that are to be cancelled).  Cheap, and may be called often.
  */
 extern void infer_jobs_changed(void);
+
+/* Columns that are kept fresh: hooks for shared memory and for the ends of transactions. */
+extern void infer_fresh_init(void);
+
+/* Another version of a model is active from this transaction's commit on. */
+extern void infer_fresh_activated(const pg_uuid_t *model_id);
 
 #endif							/* INFER_JOBS_H */

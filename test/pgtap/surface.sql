@@ -44,7 +44,7 @@ SELECT bag_has(
 	'the functions around them');
 SELECT bag_eq(
 	$$SELECT relname::text FROM pg_class WHERE relnamespace = 'infer'::regnamespace AND relkind = 'v'$$,
-	ARRAY['activity', 'devices', 'job_errors', 'jobs', 'loaded_models', 'model_versions', 'models', 'stats'], 'the views');
+	ARRAY['activity', 'devices', 'fresh_columns', 'job_errors', 'jobs', 'loaded_models', 'model_versions', 'models', 'stats'], 'the views');
 
 -- A model can be replaced, and a verb's answer with it: never IMMUTABLE.
 SELECT is_empty('SELECT signature FROM functions WHERE provolatile = $$i$$ AND NOT of_vectors', 'no function of models is immutable');
@@ -70,7 +70,7 @@ SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'infer
 	AND obj_description(c.oid, 'pg_class') IS NULL$$, 'so does every table and view');
 -- psql's \d+ is where units and definitions are looked up
 SELECT is_empty($$SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
-	WHERE c.relnamespace = 'infer'::regnamespace AND c.relname IN ('stats', 'activity', 'loaded_models', 'devices', 'jobs', 'job_errors')
+	WHERE c.relnamespace = 'infer'::regnamespace AND c.relname IN ('stats', 'activity', 'loaded_models', 'devices', 'jobs', 'job_errors', 'fresh_columns')
 		AND col_description(c.oid, a.attnum) IS NULL$$, 'and every column of the views of the engine and of jobs');
 SELECT ok(obj_description('infer'::regnamespace, 'pg_namespace') IS NOT NULL, 'and the schema');
 SELECT is_empty($$SELECT signature FROM functions WHERE verb
@@ -84,8 +84,8 @@ SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'infer
 	'each table has a primary key, as publications of all tables need');
 SELECT bag_eq(
 	$$SELECT c.relname::text FROM pg_extension e, unnest(e.extconfig) o JOIN pg_class c ON c.oid = o WHERE e.extname = 'infer'$$,
-	ARRAY['model_counter', 'model_version', 'model_file', 'job_id', 'job', 'job_shard', 'job_item', 'job_request'],
-	'dumps carry the models, and what jobs did');
+	ARRAY['model_counter', 'model_version', 'model_file', 'job_id', 'job', 'job_shard', 'job_item', 'job_request', 'fresh_id', 'fresh'],
+	'dumps carry the models, what jobs did, and what is kept fresh');
 SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'infer'::regnamespace AND c.relkind = 'r'
 	AND has_table_privilege('public', c.oid, 'SELECT, INSERT, UPDATE, DELETE')$$, 'nobody else reads or writes the tables');
 SELECT ok(has_schema_privilege('public', 'infer', 'USAGE') AND NOT has_schema_privilege('public', 'infer', 'CREATE'),

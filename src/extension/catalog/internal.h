@@ -176,6 +176,9 @@ extern bool infer_version_activate(const pg_uuid_t *id, int32 version);
 /* What is there of a version: -1 no such version, 0 not active, 1 active. */
 extern int	infer_version_state(const pg_uuid_t *id, int32 version);
 
+/* 0: none is. */
+extern int32 infer_version_active(const pg_uuid_t *id);
+
 /* Makes what changed in the table visible to what follows here, and flushes every session's cache. */
 extern void infer_versions_changed(Relation table);
 

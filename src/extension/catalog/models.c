@@ -33,6 +33,7 @@
 #include "../client.h"
 #include "../compat.h"
 #include "../infer.h"
+#include "../jobs.h"
 #include "internal.h"
 
 PG_FUNCTION_INFO_V1(infer_check_install);
@@ -307,6 +308,7 @@ infer_activate_model(PG_FUNCTION_ARGS)
 	get_own_model(name, &anchor);
 	if (!infer_version_activate(&anchor.id, version))
 		no_version(name, version);
+	infer_fresh_activated(&anchor.id);
 	PG_RETURN_VOID();
 }
 

@@ -189,6 +189,21 @@ infer_version_state(const pg_uuid_t *id, int32 version)
 	return state;
 }
 
+int32
+infer_version_active(const pg_uuid_t *id)
+{
+	IdScan		scan;
+	HeapTuple	tuple;
+	int32		version = 0;
+
+	begin_scan(&scan, INFER_TABLE_VERSION, id, AccessShareLock);
+	while (version == 0 && HeapTupleIsValid(tuple = systable_getnext(scan.scan)))
+		if (tuple_active(tuple, scan.desc))
+			version = tuple_version(tuple, scan.desc);
+	end_scan(&scan, false);
+	return version;
+}
+
 bool
 infer_version_any(const pg_uuid_t *id)
 {

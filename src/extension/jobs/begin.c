@@ -225,6 +225,10 @@ begin_job(Runner *runner)
 	run->record = job_get(runner->job);
 	if (run->record->state == JOB_VALIDATING)
 	{
+		if (run->plan->request->fresh != 0)
+			job_fresh_begin(run->plan->request->fresh, runner->job);
+		if (run->record->facts == NULL)
+			run->record->facts = job_facts(run->plan);	/* submitted by the scanner, which makes no plans */
 		run->record->state = JOB_IN_PROGRESS;
 		job_update(run->record);
 	}

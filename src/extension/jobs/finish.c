@@ -185,6 +185,14 @@ tell_log(const JobRecord *record, JobShard *const *shards, int count)
 			 errdetail(INT64_FORMAT " items done, " INT64_FORMAT " failed.", done, sum_failed(shards, count))));
 }
 
+/* Of a kept column, with no row stale: nobody asked, and the scanner forgets it. */
+static bool
+found_nothing(const JobRecord *record, JobShard *const *shards, int count)
+{
+	return record->state == JOB_COMPLETED && sum_settled(shards, count) == 0 &&
+		job_request_from_jsonb(record->request, CurrentMemoryContext)->fresh != 0;
+}
+
 /* ---- ending ---- */
 
 void
@@ -211,8 +219,10 @@ job_end(JobRecord *record, JobState state, const char *sqlstate, const char *mes
 	record->finished = GetCurrentTimestamp();
 	record->resume_at = 0;
 	job_update(record);
-	notify(record);
 	infer_jobs_changed();
+	if (found_nothing(record, shards, count))
+		return;
+	notify(record);
 	tell_log(record, shards, count);
 }
 

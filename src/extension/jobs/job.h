@@ -96,7 +96,10 @@ typedef struct JobRequest			/* NULL, 0: not given */
 	int32		shards;
 	char	   *search_path;		/* of the session that submitted it */
 	bool		requests;			/* lines of infer.job_request instead of rows: lines.c */
+	int64		fresh;				/* the kept column whose stale rows it is for; 0: none */
 } JobRequest;
+
+#define JOB_MAX_FAILURES	10000	/* unless given; as in sql/jobs.sql */
 
 /* job_request_to_jsonb also keeps the names of table and target: {"table": {"oid", "name"}, …}. */
 extern Jsonb *job_request_to_jsonb(const JobRequest *request);
@@ -539,6 +542,20 @@ extern void job_note_engine(JobShard *shard, MemoryContext context);
 
 /* An array of engines, with those of another one that it has not. */
 extern Jsonb *job_engines_add(Jsonb *engines, Jsonb *more);
+
+/* ---- fresh/ ---- */
+
+/* The scanner's, in no transaction: makes jobs of kept columns that may have stale rows.  Raises nothing. */
+extern void job_fresh_scan(void);
+
+/* A runner's, for a job of a kept column, when it prepares it: before its first snapshot of the rows. */
+extern void job_fresh_begin(int64 fresh, int64 job);
+
+/*
+ * Likewise, in the transaction that writes a chunk: rows that failed are marked as such in the version column, so
+ * that the next job leaves them out.
+ */
+extern void job_fresh_failed(const JobRun *run, const JobChunk *chunk);
 
 /* ---- shared.c ---- */
 

@@ -90,6 +90,8 @@ job_request_to_jsonb(const JobRequest *request)
 	json_number(&json, "shards", request->shards);
 	put_text(&json, "search_path", request->search_path);
 	json_bool(&json, "requests", request->requests);
+	if (request->fresh != 0)
+		json_number(&json, "fresh", request->fresh);
 	json_end(&json, '}');
 	return json_finish(&json);
 }
@@ -100,6 +102,14 @@ static bool
 member(const JsonbContainer *object, const char *key, JsonbValue *value)
 {
 	return getKeyJsonValueFromContainer(unconstify(JsonbContainer *, object), key, strlen(key), value) != NULL;
+}
+
+static bool
+has_member(const JsonbContainer *object, const char *key)
+{
+	JsonbValue	value;
+
+	return member(object, key, &value);
 }
 
 static JsonbContainer *
@@ -206,6 +216,8 @@ job_request_from_jsonb(const Jsonb *jsonb, MemoryContext context)
 	request->shards = (int32) int_member(object, "shards");
 	request->search_path = text_member(object, "search_path");
 	request->requests = bool_member(object, "requests");
+	if (has_member(object, "fresh"))
+		request->fresh = int_member(object, "fresh");
 	MemoryContextSwitchTo(old);
 	return request;
 }

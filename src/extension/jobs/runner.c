@@ -415,6 +415,7 @@ write_chunk(JobChunk *chunk)
 	job_compute_collect(&runner.run, chunk);
 	check_computed(chunk);
 	job_write(&runner.run, chunk);
+	job_fresh_failed(&runner.run, chunk);
 	INSTR_TIME_SET_CURRENT(chunk->write_time);
 	INSTR_TIME_SUBTRACT(chunk->write_time, begun);
 	if (settle(chunk))

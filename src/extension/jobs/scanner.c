@@ -7,7 +7,7 @@
  * trigger of a user's table; it looks at infer.job and its kin, pg_authid and pg_extension.
  *
  * Loop
- *	Note the deaths of runners.  Look at each job: what is to be done with it (enum Fate), and which of its
+ *	Note the deaths of runners.  Have columns that are kept fresh make their jobs.  Look at each job: what is to be done with it (enum Fate), and which of its
  *	shards could be run.  Then do it, each in a transaction of its own, under the job's lock, after another
  *	look.  Remove what ended jobs have left.  Leave the report.
  *
@@ -545,6 +545,7 @@ scan(void)
 	if (!ours)
 		return;
 	note_deaths();
+	job_fresh_scan();
 
 	begin();
 	look();

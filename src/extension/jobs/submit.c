@@ -17,8 +17,6 @@
 
 #include "job.h"
 
-#define MAX_FAILURES	10000		/* as in sql/jobs.sql */
-
 /* ---- arguments ---- */
 
 static char *
@@ -45,7 +43,7 @@ read_arguments(FunctionCallInfo fcinfo, JobRequest *request)
 	request->priority = PG_ARGISNULL(12) ? 0 : PG_GETARG_INT32(12);
 	request->completion_window = PG_ARGISNULL(13) ? NULL : PG_GETARG_INTERVAL_P(13);
 	request->options = PG_ARGISNULL(14) ? NULL : PG_GETARG_JSONB_P(14);
-	request->max_failures = PG_ARGISNULL(15) ? MAX_FAILURES : PG_GETARG_FLOAT8(15);
+	request->max_failures = PG_ARGISNULL(15) ? JOB_MAX_FAILURES : PG_GETARG_FLOAT8(15);
 	request->shards = PG_ARGISNULL(16) ? 1 : PG_GETARG_INT32(16);
 }
 
