@@ -66,7 +66,10 @@ my %fault = (
 	'runner terminated' => sub { $server->psql('SELECT pg_terminate_backend(' . some_runner() . ')') },
 	'runner killed' => sub { kill 'KILL', some_runner() },
 	'postmaster killed' => sub {
-		kill 'KILL', $server->postmaster_pid;
+		my $pid = $server->postmaster_pid;
+
+		kill 'KILL', $pid;
+		$server->bury_postmaster($pid);
 		$server->start_again;
 	},
 );
@@ -147,7 +150,7 @@ is($server->safe_psql("SELECT string_agg(DISTINCT state, ',') FROM infer.jobs WH
 is($server->safe_psql('SELECT ' . join(' + ', map { "(SELECT count(*) FROM few$_ WHERE y = x + 3)" } grep { $_ != 25 } 1 .. 50)), 49 * 500,
 	'the others have done all rows');
 is($server->safe_psql('SELECT count(*) FROM few25 WHERE y = x + 4'), '498', 'the poisonous one all but two');
-is($server->safe_psql("SELECT string_agg(key || ' ' || sqlstate || ' ' || retryable, ', ' ORDER BY key::int)
+is($server->safe_psql("SELECT string_agg(key[1] || ' ' || sqlstate || ' ' || retryable, ', ' ORDER BY key[1]::int)
 	FROM infer.job_errors WHERE job = $jobs[24]"), '7 IF004 false, 400 IF004 false', 'which are known');
 
 done_testing();
