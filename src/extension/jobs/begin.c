@@ -348,7 +348,7 @@ runner_open(Runner *runner)
 			runner_end_job(runner, JOB_CANCELLED, NULL, NULL);
 			return false;
 		case STANDING_EXPIRED:
-			runner_end_job(runner, JOB_EXPIRED, NULL, "its completion_window has passed");
+			runner_end_job(runner, JOB_EXPIRED, NULL, "its completion window has passed");
 			return false;
 		case STANDING_FINALIZING:
 			runner_finalize(runner);

@@ -2,10 +2,10 @@
  * finish.c
  *	  The ends of shards and jobs.
  *
- * The last shard that ends has the job end: first it is finalizing, then, in a transaction that also removes
- * the rows of its query, it has completed.  Other ends come from outside of the order (cancel, expiry, an
- * error, more failures than allowed) and end all shards at once, whoever runs them: a runner that is writing
- * finds its shard's row changed, which undoes its transaction.
+ * The last shard that ends has the job end: first it is finalizing, then it has completed.  Other ends come
+ * out of order (cancel, expiry, an error, more failures than allowed) and end all shards at once, whoever runs
+ * them: a runner that is writing finds its shard's row changed, which undoes its transaction.  The rows of a
+ * query are removed by scanners, a few at a time.
  *
  * What is left of a job that was cancelled or has expired is counted as such, in the shards that have not
  * been read to their end, and may be taken up again by infer.retry_job.
@@ -15,6 +15,7 @@
 #include "access/xact.h"
 #include "commands/async.h"
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/json.h"
 #include "utils/timestamp.h"
@@ -101,6 +102,7 @@ end_items(int64 job, int32 shard, JobItemState state)
 
 		for (int i = 0; i < count; i++)
 		{
+			CHECK_FOR_INTERRUPTS();
 			items[i].state = state;
 			items[i].due = 0;
 			items[i].updated = now;
@@ -209,8 +211,6 @@ job_end(JobRecord *record, JobState state, const char *sqlstate, const char *mes
 	{
 		record->total = sum_settled(shards, count);
 		record->total_estimated = false;
-		if (sum_failed(shards, count) == 0)
-			job_input_delete(record->job);	/* else infer.retry_job wants them */
 	}
 	record->state = state;
 	record->sqlstate = sqlstate != NULL ? pstrdup(sqlstate) : NULL;

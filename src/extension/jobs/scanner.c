@@ -218,6 +218,8 @@ look_at_shards(const JobRecord *record)
 	for (int i = 0; i < count; i++)
 		if (!shards[i]->completed && !job_slot_has_runner(MyDatabaseId, record->job, shards[i]->shard))
 			add_candidate(record, shards[i]->shard);
+	if (record->state == JOB_FINALIZING && !job_has_runner(MyDatabaseId, record->job))
+		add_candidate(record, 1);	/* to end the job: the runner that was to do it has gone */
 }
 
 static bool
@@ -241,102 +243,22 @@ look_at_job(JobRecord *record, void *arg)
 
 /* ---- ending a job ---- */
 
-/* Its pending items become these; returns how many there were. */
-static int64
-end_items(const JobShard *shard, JobItemState state)
-{
-	int64		ended = 0;
-	int64		after = 0;
-	int			count;
-
-	do
-	{
-		TimestampTz next_due;
-		JobItem    *items = job_items(shard->job, shard->shard, JOB_ITEM_PENDING, after, 1000, 0, &count, &next_due);
-
-		for (int i = 0; i < count; i++)
-		{
-			CHECK_FOR_INTERRUPTS();
-			after = items[i].item;
-			items[i].state = state;
-			items[i].due = 0;
-			items[i].updated = scan_time;
-			job_item_update(&items[i]);
-		}
-		ended += count;
-	} while (count > 0);
-	return ended;
-}
-
-static int64
-settled(const JobShard *shard)
-{
-	return shard->done + shard->failed + shard->gone + shard->expired + shard->cancelled;
-}
-
-/* Counts what a job leaves undone as expired or cancelled, with its shards. */
-static void
-end_rest(const JobRecord *record, bool expired)
-{
-	int			count;
-	JobShard  **shards = job_shards(record->job, &count);
-	JobShard   *open = NULL;
-	int64		rest = Max(record->total, 0);
-
-	for (int i = 0; i < count; i++)
-	{
-		int64		items = shards[i]->completed ? 0 :
-			end_items(shards[i], expired ? JOB_ITEM_EXPIRED : JOB_ITEM_CANCELLED);
-
-		if (expired)
-			shards[i]->expired += items;
-		else
-			shards[i]->cancelled += items;
-		rest -= settled(shards[i]);
-		if (open == NULL && !shards[i]->completed)
-			open = shards[i];
-	}
-	if (open != NULL && rest > 0)
-	{
-		if (expired)
-			open->expired += rest;
-		else
-			open->cancelled += rest;
-	}
-	for (int i = 0; i < count; i++)
-		if (!shards[i]->completed)
-			job_shard_update(shards[i]);
-}
-
-static void
-finish(JobRecord *record, JobState state, int sqlstate, char *message)
-{
-	record->state = state;
-	record->sqlstate = sqlstate == 0 ? NULL : pstrdup(unpack_sql_state(sqlstate));
-	record->message = message;
-	record->resume_at = 0;
-	record->finished = scan_time;
-	job_update(record);
-}
-
 static void
 end_job(JobRecord *record, Fate fate, char *problem, int sqlstate)
 {
 	switch (fate)
 	{
 		case FATE_RESTORED:
-			finish(record, JOB_CANCELLED, 0, "restored from a dump: it was unfinished there");
+			job_end(record, JOB_CANCELLED, NULL, "restored from a dump: it was unfinished there");
 			break;
 		case FATE_CANCELLED:
-			end_rest(record, false);
-			finish(record, JOB_CANCELLED, 0, record->message);
+			job_end(record, JOB_CANCELLED, NULL, NULL);
 			break;
 		case FATE_EXPIRED:
-			end_rest(record, true);
-			finish(record, JOB_EXPIRED, 0, "its completion window has passed");
+			job_end(record, JOB_EXPIRED, NULL, "its completion window has passed");
 			break;
 		case FATE_FAILED:
-			finish(record, JOB_FAILED, sqlstate, problem);
+			job_end(record, JOB_FAILED, unpack_sql_state(sqlstate), problem);
 			break;
 		case FATE_FORGOTTEN:
 			job_delete(record->job);
