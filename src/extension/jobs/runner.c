@@ -269,6 +269,18 @@ fill_pipeline(void)
 
 /* ---- computing ---- */
 
+/* Those of the shard may lie in the session's context, which ends before the process does. */
+static void
+note_engine(void)
+{
+	JobShard   *shard = runner.run.shard;
+	const Jsonb *known = shard->engines;
+
+	job_note_engine(shard, TopMemoryContext);
+	if (shard->engines != known)
+		runner.engines = shard->engines;
+}
+
 static void
 wait_for(JobChunk *chunk)
 {
@@ -286,10 +298,7 @@ wait_for(JobChunk *chunk)
 	chunk->used.queue_nsec = after.queue_nsec - before.queue_nsec;
 	chunk->used.device_nsec = after.device_nsec - before.device_nsec;
 	if (chunk->requests_count > 0)
-	{
-		job_note_engine(runner.run.shard, TopMemoryContext);
-		runner.engines = runner.run.shard->engines;
-	}
+		note_engine();
 }
 
 /* Of the engine rather than of a row. */
