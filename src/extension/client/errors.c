@@ -9,6 +9,7 @@
 
 #include "internal.h"
 
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "mb/pg_wchar.h"
 
@@ -95,7 +96,18 @@ infer_client_error_hides(uint32 error)
 	}
 }
 
-/* Whether the database's encoding can hold a text of valid UTF-8; converted gets it. */
+static bool
+is_ascii(const char *text)
+{
+	while (*text != '\0' && !IS_HIGHBIT_SET(*text))
+		text++;
+	return *text == '\0';
+}
+
+/*
+ * Whether the database's encoding can hold a text of valid UTF-8; converted gets it.  Outside of a transaction
+ * (a runner of jobs waits in none) the catalogue cannot be asked how.
+ */
 static bool
 convert(char *text, int length, char **converted)
 {
@@ -104,8 +116,10 @@ convert(char *text, int length, char **converted)
 	Oid			function;
 
 	*converted = text;
-	if (encoding == PG_UTF8)
+	if (encoding == PG_UTF8 || is_ascii(text))
 		return true;
+	if (!IsTransactionState())
+		return false;
 	function = encoding == PG_SQL_ASCII ? InvalidOid : FindDefaultConversionProc(PG_UTF8, encoding);
 	if (!OidIsValid(function))
 		return false;
