@@ -60,6 +60,7 @@ static const struct
 	{ERRCODE_INFER_BUSY, NULL, "server_busy"},
 	{ERRCODE_INFER_TIMEOUT, NULL, "timeout"},
 	{ERRCODE_INFER_NOT_FINITE, NULL, "not_finite"},
+	{ERRCODE_INFER_ROW_KILLED_ENGINE, NULL, "engine_killed"},
 	{0, "0A", "not_supported"},
 	{0, "22", "invalid_request"},
 	{0, "42", "invalid_request"},

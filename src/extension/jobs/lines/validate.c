@@ -113,11 +113,21 @@ line_check_make(const char *model)
 	return check;
 }
 
+/* The same model may have been named in several ways. */
+static bool
+is_first_of_its_model(const LineCheck *check, int number)
+{
+	for (int i = 0; i < number; i++)
+		if (check->models[i].used && strcmp(check->models[i].pinned, check->models[number].pinned) == 0)
+			return false;
+	return true;
+}
+
 const InferModel *
 line_check_model(const LineCheck *check, int number)
 {
 	for (int i = 0; i < check->models_count; i++)
-		if (check->models[i].used && number-- == 0)
+		if (check->models[i].used && is_first_of_its_model(check, i) && number-- == 0)
 			return check->models[i].model;
 	return NULL;
 }
