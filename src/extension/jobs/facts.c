@@ -180,21 +180,37 @@ job_facts(const JobPlan *plan)
 	return json_finish(&json);
 }
 
+pg_noreturn static void
+raise_another_model(const JobPlan *plan)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("\"%s\" is another model than when the job was submitted", plan->model_pinned),
+			 errhint("Submit the job anew.")));
+}
+
 void
 job_facts_check(const JobRecord *record, const JobPlan *plan)
 {
-	const char *key;
 	char	   *known;
 
 	if (record->facts == NULL || plan->model == NULL)
 		return;
 	known = json_get(record->facts, "model", "key");
-	key = json_hex(plan->model->key, INFER_KEY_BYTES);
-	if (known != NULL && strcmp(known, key) != 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("\"%s\" is another model than when the job was submitted", plan->model_pinned),
-				 errhint("Submit the job anew.")));
+	if (known != NULL && strcmp(known, json_hex(plan->model->key, INFER_KEY_BYTES)) != 0)
+		raise_another_model(plan);
+}
+
+void
+job_model_check(const JobPlan *plan)
+{
+	const InferModel *model;
+
+	if (plan->model == NULL || infer_model_current(plan->model))
+		return;
+	model = infer_model_resolve(plan->model_pinned, CurrentMemoryContext);
+	if (memcmp(model->key, plan->model->key, INFER_KEY_BYTES) != 0)
+		raise_another_model(plan);
 }
 
 /* ---- what computed it ---- */

@@ -534,6 +534,9 @@ extern Jsonb *job_facts(const JobPlan *plan);
  */
 extern void job_facts_check(const JobRecord *record, const JobPlan *plan);
 
+/* The same of the plan's model, under the active snapshot: it may have been made anew since the plan was. */
+extern void job_model_check(const JobPlan *plan);
+
 /*
  * Adds the engine, its device and its settings to shard->engines, in context, if they are others than what is
  * there.  After each chunk that was computed, before the transaction that writes it: it costs next to nothing

@@ -212,6 +212,7 @@ read_chunk(bool of_items)
 	job_slot_phase(JOB_PHASE_READING, chunk->number, 0);
 	runner_begin_transaction(&runner);
 	runner_lock_plan(&runner, false);
+	job_model_check(runner.run.plan);
 	MemoryContextSwitchTo(chunk->context);
 	read_rows(chunk);
 	INSTR_TIME_SET_CURRENT(chunk->read_time);
