@@ -18,6 +18,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "commands/extension.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/inval.h"
@@ -194,6 +195,11 @@ look(Runner *runner)
 	Standing	found;
 
 	runner_begin_transaction(runner);
+	if (!OidIsValid(get_extension_oid("infer", true)))
+	{
+		runner_commit(runner);
+		return STANDING_ENDED;		/* dropped, with its jobs */
+	}
 	(void) job_lock(runner->job, true);
 	run->record = job_get(runner->job);
 	run->shard = runner->shard > 0 && run->record != NULL ? job_shard_get(runner->job, runner->shard) : NULL;

@@ -48,7 +48,11 @@
 #define RETRY_FIRST			1000		/* ms after a scan that failed, then twice that and so on */
 #define RETRY_MAX			60000
 #define WORKER_INTERVAL		1000		/* ms between tries to get a background worker */
+#define LACK_INTERVAL		60000		/* ms after which a lack of them is news */
 #define SCAN_TIME			5000		/* ms that a scanner may take; DROP DATABASE waits as long */
+#define RESTART_INTERVAL	2000		/* ms */
+#define RESTARTS_MAX		5			/* so near to one another; then each waits RESTART_DELAY */
+#define RESTART_DELAY		1000
 #define HOLD_TIME			500			/* ms */
 #define INVALID_DATABASE	(-2)		/* datconnlimit of one whose DROP DATABASE was interrupted */
 #define SLEEP_MAX			600000		/* ms: clocks may be set */
@@ -94,8 +98,21 @@ typedef struct Starting				/* runners that have not attached their slots yet */
 } Starting;
 
 static Starting starting[JOB_SLOTS_MAX];
+/* A shard whose runner leaves it again and again, without a word, is not started each time at once. */
+typedef struct Restart
+{
+	Oid			database;
+	int64		job;
+	int32		shard;
+	int			times;				/* within RESTART_INTERVAL of one another */
+	TimestampTz started;			/* the last time */
+} Restart;
+
+static Restart restarts[JOB_SLOTS_MAX];
+static uint32 restarts_next = 0;	/* the oldest */
+
 static TimestampTz worker_due = 0;	/* no background worker was free: not before */
-static bool worker_warned = false;
+static TimestampTz lack_at = 0;		/* the last time that none was; 0: never */
 static TimestampTz hold_since = 0;	/* 0: nothing is held */
 static int	workers_max = -1;		/* infer.max_job_workers when it was last looked at */
 static int	retention = -1;
@@ -262,21 +279,23 @@ look_at_clock(TimestampTz now)
 
 /* ---- background workers ---- */
 
-/* max_worker_processes are in use: said once, until nothing waits any more. */
+/* max_worker_processes are in use: said once, until there was no lack of them for a while. */
 static void
 no_worker(TimestampTz now)
 {
+	bool		warn = lack_at == 0 || now >= after_ms(lack_at, LACK_INTERVAL);
+
+	lack_at = now;
 	worker_due = after_ms(now, WORKER_INTERVAL);
 	LWLockAcquire(jobs_shared->lock, LW_EXCLUSIVE);
 	jobs_shared->no_worker = true;
 	LWLockRelease(jobs_shared->lock);
-	if (!worker_warned)
+	if (warn)
 		ereport(WARNING,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("infer: jobs wait for a free background worker"),
 				 errdetail("All of max_worker_processes (%d) are in use. The jobs start by themselves when one is free.", max_worker_processes),
 				 errhint("Raise max_worker_processes: jobs need two for the launcher and its scanner, and as many as infer.max_job_workers.")));
-	worker_warned = true;
 }
 
 static void
@@ -491,6 +510,38 @@ starts_before(const JobCandidate *a, const JobCandidate *b)
 	return a->submitted < b->submitted;
 }
 
+static Restart *
+find_restart(Oid database, const JobCandidate *candidate)
+{
+	for (int i = 0; i < JOB_SLOTS_MAX; i++)
+		if (restarts[i].database == database && restarts[i].job == candidate->job && restarts[i].shard == candidate->shard)
+			return &restarts[i];
+	return NULL;
+}
+
+static void
+note_start(Oid database, const JobCandidate *candidate, TimestampTz now)
+{
+	Restart    *restart = find_restart(database, candidate);
+
+	if (restart == NULL)
+	{
+		restart = &restarts[restarts_next++ % JOB_SLOTS_MAX];
+		*restart = (Restart) {.database = database, .job = candidate->job, .shard = candidate->shard};
+	}
+	restart->times = now < after_ms(restart->started, RESTART_INTERVAL) ? restart->times + 1 : 0;
+	restart->started = now;
+}
+
+/* When the next start of this candidate may be; 0: at once. */
+static TimestampTz
+start_due(Oid database, const JobCandidate *candidate)
+{
+	const Restart *restart = find_restart(database, candidate);
+
+	return restart == NULL || restart->times < RESTARTS_MAX ? 0 : after_ms(restart->started, RESTART_DELAY);
+}
+
 /* The next candidate of a database; NULL: none. */
 static JobCandidate *
 next_candidate(Database *database)
@@ -512,7 +563,7 @@ next_candidate(Database *database)
 
 /* The database whose next candidate is to start before all others'; NULL: there is none. */
 static Database *
-next_to_start(JobCandidate **candidate)
+next_to_start(JobCandidate **candidate, TimestampTz now)
 {
 	Database   *first = NULL;
 
@@ -521,7 +572,7 @@ next_to_start(JobCandidate **candidate)
 	{
 		JobCandidate *next = next_candidate(&databases[i]);
 
-		if (next == NULL || (*candidate != NULL && !starts_before(next, *candidate)))
+		if (next == NULL || start_due(databases[i].oid, next) > now || (*candidate != NULL && !starts_before(next, *candidate)))
 			continue;
 		*candidate = next;
 		first = &databases[i];
@@ -551,6 +602,7 @@ start_runner(Database *database, const JobCandidate *candidate, TimestampTz now)
 		return false;
 	}
 	forget_no_worker();
+	note_start(database->oid, candidate, now);
 	LWLockAcquire(jobs_shared->lock, LW_EXCLUSIVE);
 	jobs_shared->starts++;
 	LWLockRelease(jobs_shared->lock);
@@ -581,7 +633,7 @@ start_runners(TimestampTz now)
 
 	if (worker_due <= now && !is_held(now))
 		while (job_slots_taken() < infer_max_job_workers &&
-			   (database = next_to_start(&candidate)) != NULL &&
+			   (database = next_to_start(&candidate, now)) != NULL &&
 			   start_runner(database, candidate, now))
 			database->candidates_next++;
 
@@ -605,18 +657,16 @@ look_at_settings(void)
 	retention = infer_job_retention;
 }
 
-/* When nothing waits for a background worker any more, the next lack of one is told again. */
+/* Whether anything waits for a background worker yet. */
 static void
 look_at_waiting(void)
 {
-	bool		waits = pg_atomic_read_u32(&jobs_shared->waiting) > 0;
+	bool		waits = pg_atomic_read_u32(&jobs_shared->waiting) > 0 || scanner.handle != NULL;
 
 	for (int i = 0; i < databases_count; i++)
 		waits |= databases[i].scan;
-	if (waits)
-		return;
-	forget_no_worker();
-	worker_warned = false;
+	if (!waits)
+		forget_no_worker();
 }
 
 /* How long nothing will happen by itself, in ms. */
@@ -637,6 +687,13 @@ time_to_sleep(TimestampTz now)
 		if (database->scan && scanner.handle == NULL)
 			next = earlier(next, Max(Max(database->due, worker_due), now));
 		next = earlier(next, earlier(database->scan_at, database->full_at));
+		if (database->candidates_next < database->candidates_count)
+		{
+			TimestampTz due = start_due(database->oid, &database->candidates[database->candidates_next]);
+
+			if (due > now)
+				next = earlier(next, due);
+		}
 	}
 	return next == 0 ? SLEEP_MAX : Min(SLEEP_MAX, TimestampDifferenceMilliseconds(now, next) + 1);
 }
@@ -703,7 +760,8 @@ infer_job_launcher_main(Datum arg)
 		CHECK_FOR_INTERRUPTS();
 		timeout = launch();
 		MemoryContextReset(context);
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout, PG_WAIT_EXTENSION);
+		if (WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout, PG_WAIT_EXTENSION) & WL_LATCH_SET)
+			worker_due = 0;			/* one of ours may have ended */
 		ResetLatch(MyLatch);
 		if (ConfigReloadPending)
 		{

@@ -27,6 +27,7 @@
 #include "access/xact.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_authid.h"
+#include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -36,6 +37,7 @@
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "tcop/tcopprot.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
@@ -49,6 +51,7 @@
 #define WORK_TIME		1000		/* ms that one scan spends on removing things */
 #define BACKOFF_FIRST	1000		/* ms after a runner's first fault, then twice that and so on */
 #define BACKOFF_MAX		60000
+#define BACKOFF_NOBODY	10000		/* ms after one that could not connect */
 #define INPUTS_MAX		10000		/* rows of infer.job_input that are removed in a transaction */
 
 extern PGDLLEXPORT void infer_job_scanner_main(Datum arg);
@@ -148,10 +151,27 @@ problem_of_role(const JobRecord *record, int *sqlstate)
 	}
 	can_login = infer_can_bypass_login() || ((Form_pg_authid) GETSTRUCT(tuple))->rolcanlogin;
 	ReleaseSysCache(tuple);
-	if (can_login)
-		return NULL;
-	*sqlstate = ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION;
-	return psprintf("role \"%s\" is not permitted to log in any more", record->owner_name);
+	if (!can_login)
+	{
+		*sqlstate = ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION;
+		return psprintf("role \"%s\" is not permitted to log in any more", record->owner_name);
+	}
+	if (infer_database_aclcheck(MyDatabaseId, record->owner, ACL_CONNECT) != ACLCHECK_OK)
+	{
+		*sqlstate = ERRCODE_INSUFFICIENT_PRIVILEGE;
+		return psprintf("role \"%s\" may not connect to the database any more", record->owner_name);
+	}
+	return NULL;
+}
+
+/* Each runner that begins is counted, and is a fault until it gets on: shards may begin side by side. */
+static int
+faults_max(int64 job)
+{
+	int			count;
+
+	(void) job_shards(job, &count);
+	return JOB_FAULTS_MAX * Max(1, Min(count, infer_max_job_workers));
 }
 
 static Fate
@@ -186,7 +206,7 @@ fate_of(const JobRecord *record, char **problem, int *sqlstate)
 	*problem = problem_of_role(record, sqlstate);
 	if (*problem != NULL)
 		return FATE_FAILED;
-	if (record->faults > JOB_FAULTS_MAX)
+	if (record->faults > faults_max(record->job))
 	{
 		*sqlstate = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
 		*problem = psprintf("it ended its background worker or the server %d times in a row%s%s", record->faults,
@@ -205,8 +225,8 @@ look_at_shards(const JobRecord *record)
 
 	if (record->state == JOB_CANCELLING)
 		return;
-	if (record->expires != 0)
-		look_again_at(&report->scan_at, Max(record->expires, scan_time));
+	if (record->expires > scan_time)	/* before, its runner ends it */
+		look_again_at(&report->scan_at, record->expires);
 	if (record->resume_at > scan_time)
 	{
 		look_again_at(&report->scan_at, record->resume_at);
@@ -244,7 +264,7 @@ look_at_job(JobRecord *record, void *arg)
 /* ---- ending a job ---- */
 
 static void
-end_job(JobRecord *record, Fate fate, char *problem, int sqlstate)
+end_job(JobRecord *record, Fate fate, const char *problem, int sqlstate)
 {
 	switch (fate)
 	{
@@ -316,33 +336,45 @@ do_work(int64 job)
 
 /* ---- runners that died ---- */
 
-/* Whether a runner that ended so says nothing about its job. */
+/* A runner that never came to its job, for a reason that will pass. */
 static bool
-is_nobodys_fault(int sqlstate)
+is_nobodys_fault(const JobDeath *death)
 {
-	return sqlstate == ERRCODE_ADMIN_SHUTDOWN || sqlstate == ERRCODE_CRASH_SHUTDOWN ||
-		sqlstate == ERRCODE_CANNOT_CONNECT_NOW || sqlstate == ERRCODE_TOO_MANY_CONNECTIONS;
+	return !death->counted &&
+		(death->sqlstate == ERRCODE_CANNOT_CONNECT_NOW || death->sqlstate == ERRCODE_ADMIN_SHUTDOWN ||
+		 death->sqlstate == ERRCODE_CRASH_SHUTDOWN);
+}
+
+/* ms: twice as long each time.  One that an administrator has ended, for the first time, goes on at once. */
+static int
+delay_after(const JobDeath *death, int faults)
+{
+	int			delay = BACKOFF_FIRST;
+
+	if (death->sqlstate == ERRCODE_ADMIN_SHUTDOWN && faults <= 1)
+		return 0;
+	if (is_nobodys_fault(death))
+		return BACKOFF_NOBODY;
+	for (int i = 1; i < faults && delay < BACKOFF_MAX; i++)
+		delay *= 2;
+	return Min(delay, BACKOFF_MAX);
 }
 
 static void
 note_death(const JobDeath *death)
 {
 	JobRecord  *record = job_get(death->job);
-	bool		innocent = is_nobodys_fault(death->sqlstate);
-	int			delay = BACKOFF_FIRST;
 
 	if (record == NULL || job_has_ended(record->state))
 		return;
-	if (innocent && death->counted)
-		record->faults = Max(record->faults - 1, 0);
-	else if (!innocent && !death->counted)
+	if (!death->counted && !is_nobodys_fault(death))
 		record->faults++;
-	for (int i = 1; i < record->faults && delay < BACKOFF_MAX; i++)
-		delay *= 2;
-	if (death->sqlstate != ERRCODE_ADMIN_SHUTDOWN)
-		record->resume_at = TimestampTzPlusMilliseconds(scan_time, Min(delay, BACKOFF_MAX));
+	record->resume_at = TimestampTzPlusMilliseconds(scan_time, delay_after(death, record->faults));
 	if (death->message[0] != '\0' && pg_verifymbstr(death->message, strlen(death->message), true))
+	{
 		record->message = pstrdup(death->message);
+		record->sqlstate = death->sqlstate == 0 ? NULL : pstrdup(unpack_sql_state(death->sqlstate));
+	}
 	job_update(record);
 }
 
