@@ -57,6 +57,31 @@ leave(const ParsePlace *place)
 	error_context_stack = place->callback.previous;
 }
 
+/* What a backslash means there depends on a setting that the job's own session may have otherwise. */
+static void
+check_strings(const char *text, const char *argument)
+{
+	if (!standard_conforming_strings && strchr(text, '\\') != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("\"%s\" has a backslash, and standard_conforming_strings is off", argument),
+				 errhint("Set standard_conforming_strings to on, and write E'...' where escapes are meant.")));
+}
+
+/* As trees of statements; errors are within the text. */
+static List *
+parse(const char *text, const char *argument, RawParseMode mode)
+{
+	ParsePlace	place;
+	List	   *statements;
+
+	check_strings(text, argument);
+	enter(&place, text, argument);
+	statements = raw_parser(text, mode);
+	leave(&place);
+	return statements;
+}
+
 static bool
 is_list_only(const SelectStmt *select)
 {
@@ -70,13 +95,9 @@ is_list_only(const SelectStmt *select)
 static List *
 parse_targets(const char *text, const char *argument, const char *what, const char *hint)
 {
-	ParsePlace	place;
-	List	   *statements;
+	List	   *statements = parse(text, argument, RAW_PARSE_PLPGSQL_EXPR);
 	SelectStmt *select;
 
-	enter(&place, text, argument);
-	statements = raw_parser(text, RAW_PARSE_PLPGSQL_EXPR);
-	leave(&place);
 	select = castNode(SelectStmt, castNode(RawStmt, linitial(statements))->stmt);
 	if (!is_list_only(select) || select->targetList == NIL)
 		ereport(ERROR,
@@ -113,13 +134,9 @@ plan_parse_condition(const char *text, const char *argument)
 SelectStmt *
 plan_parse_query(const char *text, const char *argument)
 {
-	ParsePlace	place;
-	List	   *statements;
+	List	   *statements = parse(text, argument, RAW_PARSE_DEFAULT);
 	Node	   *statement;
 
-	enter(&place, text, argument);
-	statements = raw_parser(text, RAW_PARSE_DEFAULT);
-	leave(&place);
 	statement = list_length(statements) == 1 ? castNode(RawStmt, linitial(statements))->stmt : NULL;
 	if (statement == NULL || !IsA(statement, SelectStmt) || ((SelectStmt *) statement)->intoClause != NULL)
 		ereport(ERROR,

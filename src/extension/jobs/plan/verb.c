@@ -124,14 +124,17 @@ is_number(Oid type)
 		type == NUMERICOID;
 }
 
-/* An array of numbers, or what these can be assigned to, as vectors. */
+/* An array of numbers, or what these can be assigned to, as vectors.  Not of integers: they would be rounded. */
 static bool
 is_vector(Oid type)
 {
 	Oid			element = get_element_type(type);
 	Oid			array = FLOAT4ARRAYOID;
 
-	return OidIsValid(element) ? is_number(getBaseType(element)) : can_coerce_type(1, &array, &type, COERCION_ASSIGNMENT);
+	if (!OidIsValid(element))
+		return can_coerce_type(1, &array, &type, COERCION_ASSIGNMENT);
+	element = getBaseType(element);
+	return element == FLOAT4OID || element == FLOAT8OID || element == NUMERICOID;
 }
 
 static bool
