@@ -127,13 +127,19 @@ typedef enum Standing
 	STANDING_READY
 } Standing;
 
+/* What users' expressions mean depends on, from the session that submitted the job. */
 static void
-set_search_path(Runner *runner)
+note_session(Runner *runner)
 {
 	JobRequest *request = job_request_from_jsonb(runner->run.record->request, runner->run.context);
 
-	if (runner->search_path == NULL && request->search_path != NULL)
-		runner->search_path = MemoryContextStrdup(TopMemoryContext, request->search_path);
+	if (runner->search_path != NULL || request->search_path == NULL)
+		return;
+	runner->search_path = MemoryContextStrdup(TopMemoryContext, request->search_path);
+	if (request->time_zone != NULL)
+		runner->time_zone = MemoryContextStrdup(TopMemoryContext, request->time_zone);
+	if (request->date_order != NULL)
+		runner->date_style = MemoryContextStrdup(TopMemoryContext, psprintf("ISO, %s", request->date_order));
 }
 
 /* The first run of this process is counted: one that ends without having got on is a fault. */
@@ -206,7 +212,7 @@ look(Runner *runner)
 	found = standing(runner);
 	if (found == STANDING_READY || found == STANDING_UNPREPARED)
 	{
-		set_search_path(runner);
+		note_session(runner);
 		runner->expires = run->record->expires;
 		count_start(runner);
 	}
@@ -237,9 +243,6 @@ begin_job(Runner *runner)
 			run->record->facts = job_facts(run->plan);	/* submitted by the scanner, which makes no plans */
 		run->record->state = JOB_IN_PROGRESS;
 		job_update(run->record);
-		ereport(LOG,
-				(errmsg("infer: job " INT64_FORMAT " of role \"%s\" begins: model %s", runner->job, run->record->owner_name,
-						run->record->model)));
 	}
 	runner_commit(runner);
 }

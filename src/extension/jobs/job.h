@@ -94,7 +94,9 @@ typedef struct JobRequest			/* NULL, 0: not given */
 	Jsonb	   *options;
 	double		max_failures;		/* 1 and more: a count; below 1: a share of the total; negative: no limit */
 	int32		shards;
-	char	   *search_path;		/* of the session that submitted it */
+	char	   *search_path;		/* of the session that submitted it; so the next two */
+	char	   *time_zone;
+	char	   *date_order;			/* of its DateStyle: MDY, DMY or YMD */
 	bool		requests;			/* lines of infer.job_request instead of rows: lines.c */
 	int64		fresh;				/* the kept column whose stale rows it is for; 0: none */
 } JobRequest;
@@ -116,6 +118,9 @@ extern int64 job_submit(JobRequest *request);
  */
 extern int64 job_submit_find(JobRequest *request);
 extern void job_submit_record(struct JobRecord *record, const JobRequest *request, const struct JobPlan *plan);
+
+/* Sets search_path, time_zone and date_order as they are in this session; job_submit does it where there is no search_path. */
+extern void job_request_note_session(JobRequest *request);
 
 /* An unfinished job of that owner and name, 0: none; nobody else makes one until the transaction's end. */
 extern int64 job_find_named(Oid owner, const char *name);
@@ -398,7 +403,6 @@ typedef struct JobChunk
 	int			rows_count;
 	JobRow	   *rows;
 	bool		last;				/* nothing was left to read behind it */
-	bool		careful;			/* an engine died while it computed these rows */
 	bool		is_cut;				/* rows were read that found no room: see job_compute_fill */
 	InferRows  *requests[JOB_CHUNK_REQUESTS];
 	int			requests_count;

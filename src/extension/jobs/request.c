@@ -89,6 +89,8 @@ job_request_to_jsonb(const JobRequest *request)
 	put_number(&json, "max_failures", request->max_failures);
 	json_number(&json, "shards", request->shards);
 	put_text(&json, "search_path", request->search_path);
+	put_text(&json, "time_zone", request->time_zone);
+	put_text(&json, "date_order", request->date_order);
 	json_bool(&json, "requests", request->requests);
 	if (request->fresh != 0)
 		json_number(&json, "fresh", request->fresh);
@@ -215,6 +217,8 @@ job_request_from_jsonb(const Jsonb *jsonb, MemoryContext context)
 	request->max_failures = DatumGetFloat8(number_member(object, "max_failures", numeric_float8));
 	request->shards = (int32) int_member(object, "shards");
 	request->search_path = text_member(object, "search_path");
+	request->time_zone = text_member(object, "time_zone");
+	request->date_order = text_member(object, "date_order");
 	request->requests = bool_member(object, "requests");
 	if (has_member(object, "fresh"))
 		request->fresh = int_member(object, "fresh");

@@ -26,12 +26,13 @@ typedef struct Runner
 	int64		job;
 	int32		shard;				/* 0: its job has none yet */
 	Oid			owner;
-	char	   *search_path;		/* in TopMemoryContext; NULL: not known yet */
+	char	   *search_path;		/* in TopMemoryContext, as the next two; NULL: not known yet */
+	char	   *time_zone;			/* NULL: the role's own */
+	char	   *date_style;			/* likewise; dates are written as ISO, and read in this order */
 	bool		begun;				/* its start has been counted */
 	bool		interruptible;		/* what runs may be ended by cancel and expiry */
 	TimestampTz expires;			/* 0: never */
 	int			rows_next;			/* of the next chunk */
-	int			rows_careful;		/* that are to be read next: an engine died while it computed them */
 	double		rows_rate;			/* per second, of the last chunks; 0: not known */
 	int			faults;				/* in a row */
 	int			delays;				/* in a row, of faults and locks */

@@ -112,6 +112,16 @@ job_submit_record(JobRecord *record, const JobRequest *request, const JobPlan *p
 }
 
 void
+job_request_note_session(JobRequest *request)
+{
+	static const char *const orders[] = {[DATEORDER_YMD] = "YMD", [DATEORDER_DMY] = "DMY", [DATEORDER_MDY] = "MDY"};
+
+	request->search_path = pstrdup(GetConfigOption("search_path", false, false));
+	request->time_zone = pstrdup(GetConfigOption("timezone", false, false));
+	request->date_order = pstrdup(orders[DateOrder]);
+}
+
+void
 job_check_may_write(const char *function)
 {
 	infer_require_preload();
@@ -128,7 +138,7 @@ job_submit_find(JobRequest *request)
 	if (request->options == NULL)
 		request->options = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")));
 	if (request->search_path == NULL)
-		request->search_path = pstrdup(GetConfigOption("search_path", false, false));
+		job_request_note_session(request);
 	if (request->name == NULL || (job = job_find_named(GetUserId(), request->name)) == 0)
 		return 0;
 	ereport(NOTICE,
