@@ -8,6 +8,7 @@
 #	wide_add_model(3, 'n')		the same for (N, n): how wide a row is, the option dims must say
 #	external_add_model('w.bin')	the same, with the addend's bytes in another file
 #	product_model(3)			y = (x, 3x, 0, ...) times a matrix of 512 x 512, 1 MB: large enough to be kept packed
+#	sum_model(3)				y = the sum of a row of 3
 #	sql_bytes($bytes)			as a bytea literal
 #
 # The format is protobuf as in onnx.proto (https://github.com/onnx/onnx); numbers in comments
@@ -19,7 +20,7 @@ use warnings;
 
 use Exporter 'import';
 
-our @EXPORT = qw(add_model large_add_model wide_add_model external_add_model product_model sql_bytes);
+our @EXPORT = qw(add_model large_add_model wide_add_model external_add_model product_model sum_model sql_bytes);
 
 sub _varint
 {
@@ -113,6 +114,17 @@ sub product_model
 		$graph .= _bytes(5, _number(1, $rows) . _number(1, $columns) . _number(2, 1) . _bytes(8, $name) . _bytes(9, $bytes));
 	}
 	$graph .= _bytes(11, _value('x')) . _bytes(12, _value('y'));
+	return _number(1, 8) . _bytes(7, $graph) . _bytes(8, _number(2, 13));
+}
+
+# x (N, width) times a column of ones
+sub sum_model
+{
+	my ($width) = @_;
+	my $ones = _number(1, $width) . _number(1, 1) . _number(2, 1) . _bytes(8, 'c') . _bytes(9, pack('f<*', (1) x $width));
+	my $graph = _bytes(1, _bytes(1, 'x') . _bytes(1, 'c') . _bytes(2, 'y') . _bytes(4, 'MatMul')) . _bytes(2, 'sum') . _bytes(5, $ones)
+	  . _bytes(11, _value('x', undef, $width)) . _bytes(12, _value('y'));
+
 	return _number(1, 8) . _bytes(7, $graph) . _bytes(8, _number(2, 13));
 }
 
