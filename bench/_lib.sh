@@ -123,3 +123,55 @@ private_mb()
 {
 	{ cat $(printf '/proc/%s/smaps_rollup ' "$@") 2>/dev/null || true; } | awk '/^Private/ { s += $2 } END { printf "%.1f", s / 1024 }'
 }
+
+# ---- callers in an open loop beside bulk work ----
+
+# loads MODEL WIDTH EXPRESSION TABLE: has the engine load it, and finds the names that bench/_load wants
+declare -A key width
+loads()
+{
+	width[$1]=$2
+	sql -c "SELECT $3 FROM $4 LIMIT 300" >/dev/null
+	key[$1]=$(sql -c "SELECT key FROM infer.loaded_models WHERE model = '$1'")
+	load=$build/engine/bench/_load
+	engine=$(engine_pid)
+	socket=$work/server/data/pg_infer/pgsql_tmp/engine.sock
+}
+
+# Calls at a rate, their latencies into a file, in microseconds.
+calls_protocol()	# calls_protocol MODEL RATE FILE
+{
+	as_server_user "$load" calls "$socket" "${key[$1]}" "${width[$1]}" $run_seconds "$2" 7 >"$3"
+}
+
+percentile()		# percentile FILE SHARE: msec
+{
+	sort -n "$1" | awk -v share="$2" '{ v[n++] = $1 } END { printf "%.2f", v[int((n - 1) * share)] / 1000 }'
+}
+
+minus()
+{
+	awk -v a="$1" -v b="$2" 'BEGIN { print a - b }'
+}
+
+reset()
+{
+	sql -c 'SELECT infer.reset_stats()' >/dev/null
+}
+
+# Seconds of a core: of the engine, and of everything on the machine.
+core_seconds()
+{
+	awk -v hertz="$(getconf CLK_TCK)" '
+		FILENAME != "/proc/stat" { engine = $14 + $15 }
+		FILENAME == "/proc/stat" && $1 == "cpu" { all = $2 + $3 + $4 + $7 + $8 }
+		END { printf "%.2f %.2f\n", engine / hertz, all / hertz }' "/proc/$engine/stat" /proc/stat
+}
+
+# What the engine counted since the last reset.
+counted()			# counted MODEL CLASS EXPRESSION
+{
+	sql -c "SELECT round(($3)::numeric, 4) FROM infer.stats s,
+		LATERAL (SELECT extract(epoch FROM clock_timestamp() - s.since)) AS e (seconds)
+		WHERE model = '$1' AND class = '$2'"
+}

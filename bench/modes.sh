@@ -20,8 +20,6 @@ slice=10						# msec, of infer.slice by default on a CPU
 run_seconds=10
 [ $quick = no ] || run_seconds=4
 sessions=96
-load=$build/engine/bench/_load
-
 start_server --set max_connections=120
 make_data
 "$venv/bin/python" "$top/bench/_make_models.py" "$work" forest
@@ -30,9 +28,6 @@ sql >/dev/null <<SQL
 SELECT infer.create_model('forest', '$work/forest.onnx');
 SQL
 script infer_forest 10000 "infer.predict('forest', x)" tiny_rows
-engine=$(engine_pid)
-socket=$work/server/data/pg_infer/pgsql_tmp/engine.sock
-
 # Calls at a rate, their latencies into a file, in microseconds.
 calls_sql()			# calls_sql MODEL RATE FILE
 {
@@ -43,48 +38,11 @@ calls_sql()			# calls_sql MODEL RATE FILE
 	sort -n -k5,5 -k6,6 "$work"/log.* | awk 'NR == 1 { begin = $5 } $5 >= begin + 2 { print $3 }' >"$3"
 }
 
-calls_protocol()	# calls_protocol MODEL RATE FILE
-{
-	as_server_user "$load" calls "$socket" "${key[$1]}" "${width[$1]}" $run_seconds "$2" 7 >"$3"
-}
-
 # bulk MODEL SECONDS: in the background
 bulk()
 {
 	as_server_user "$load" bulk "$socket" "${key[$1]}" "${width[$1]}" "$2" 2048 3 &
 	bulk_pid=$!
-}
-
-percentile()		# percentile FILE SHARE: msec
-{
-	sort -n "$1" | awk -v share="$2" '{ v[n++] = $1 } END { printf "%.2f", v[int((n - 1) * share)] / 1000 }'
-}
-
-minus()
-{
-	awk -v a="$1" -v b="$2" 'BEGIN { print a - b }'
-}
-
-reset()
-{
-	sql -c 'SELECT infer.reset_stats()' >/dev/null
-}
-
-# Seconds of a core: of the engine, and of everything on the machine.
-core_seconds()
-{
-	awk -v hertz="$(getconf CLK_TCK)" '
-		FILENAME != "/proc/stat" { engine = $14 + $15 }
-		FILENAME == "/proc/stat" && $1 == "cpu" { all = $2 + $3 + $4 + $7 + $8 }
-		END { printf "%.2f %.2f\n", engine / hertz, all / hertz }' "/proc/$engine/stat" /proc/stat
-}
-
-# What the engine counted since the last reset.
-counted()			# counted MODEL CLASS EXPRESSION
-{
-	sql -c "SELECT round(($3)::numeric, 4) FROM infer.stats s,
-		LATERAL (SELECT extract(epoch FROM clock_timestamp() - s.since)) AS e (seconds)
-		WHERE model = '$1' AND class = '$2'"
 }
 
 # The calls beside the bulk client; sets what the bulk client got meanwhile.
@@ -133,13 +91,11 @@ report()			# report VIA
 		}'
 }
 
-declare -A key width=([wide]=784 [forest]=28)
 for model in wide forest; do
-	expression="infer.outputs('$model', x)"
-	table=tiny_rows
-	[ $model = forest ] || table=wide_rows
-	sql -c "SELECT $expression FROM $table LIMIT 300" >/dev/null
-	key[$model]=$(sql -c "SELECT key FROM infer.loaded_models WHERE model = '$model'")
+	case $model in
+		wide) loads wide 784 "infer.outputs('wide', x)" wide_rows ;;
+		forest) loads forest 28 "infer.outputs('forest', x)" tiny_rows ;;
+	esac
 	bulk $model $((run_seconds / 2 + 2))
 	sleep 1
 	reset

@@ -203,7 +203,8 @@ CREATE VIEW infer.jobs WITH (security_barrier) AS
 		   j.model,
 		   o.owner,
 		   j.priority AS job_priority,
-		   COALESCE(j.request #>> '{table,name}', j.request ->> 'source') AS source,
+		   COALESCE(j.request #>> '{table,name}', j.request ->> 'source',
+					CASE WHEN j.request -> 'requests' = 'true' THEN 'JSON lines' END) AS source,
 		   COALESCE(j.request #>> '{target,name}', j.request #>> '{table,name}') AS target,
 		   j.total,
 		   j.total_estimated,
@@ -212,17 +213,23 @@ CREATE VIEW infer.jobs WITH (security_barrier) AS
 		   s.gone,
 		   s.expired,
 		   s.cancelled,
-		   CASE WHEN j.finished IS NULL
-				THEN (SELECT count(*) FROM infer.job_item i WHERE i.job = j.job AND i.state = 'pending')
-				ELSE 0 END AS pending,
+		   p.pending,
 		   s.recomputed,
 		   s.tokens,
 		   round(r.rate::numeric, 1)::double precision AS rows_per_second,
 		   CASE WHEN j.finished IS NULL AND r.rate > 0
 				THEN make_interval(secs => round(GREATEST(j.total - s.settled, 0) / r.rate)) END AS eta,
+		   w.chunk,
+		   CASE WHEN j.finished IS NOT NULL THEN NULL
+				WHEN pg_is_in_recovery() THEN 'the end of recovery: jobs do not run on a standby'
+				WHEN w.pids IS NULL THEN infer.read_job_wait(j.resume_at)
+				WHEN j.message IS NOT NULL THEN 'the next attempt'
+				WHEN s.read_to_end AND p.pending > 0 THEN p.pending || ' rows that come back, from ' || p.due || ' on'
+				END AS waiting_for,
 		   COALESCE(j.message, e.message) AS last_error,
 		   CASE WHEN j.message IS NULL THEN e.sqlstate ELSE j.sqlstate END AS sqlstate,
 		   s.shards,
+		   w.pids,
 		   j.submitted,
 		   j.started,
 		   j.finished,
@@ -238,11 +245,19 @@ CREATE VIEW infer.jobs WITH (security_barrier) AS
 									COALESCE(sum(t.tokens), 0)::bigint AS tokens,
 									COALESCE(sum(t.done + t.failed + t.gone + t.expired + t.cancelled), 0)::bigint AS settled,
 									sum(t.rows_per_second) FILTER (WHERE t.state <> 'completed') AS rate,
-									count(*)::int AS shards
+									count(*)::int AS shards,
+									bool_and(t.read_to_end) AS read_to_end
 							 FROM infer.job_shard t WHERE t.job = j.job) AS s
 		 CROSS JOIN LATERAL (SELECT CASE WHEN j.finished IS NULL THEN s.rate
 									ELSE s.settled / NULLIF(EXTRACT(epoch FROM j.finished - j.started), 0)::double precision
 									END AS rate) AS r
+		 CROSS JOIN LATERAL (SELECT count(*) AS pending, min(i.due) AS due FROM infer.job_item i
+							 WHERE i.job = j.job AND i.state = 'pending' AND j.finished IS NULL) AS p
+		 CROSS JOIN LATERAL (SELECT array_agg(v.pid ORDER BY v.shard) FILTER (WHERE v.pid IS NOT NULL) AS pids,
+									string_agg(format('%s%s chunk %s of %s rows', CASE WHEN s.shards > 1 THEN format('shard %s: ', v.shard) END,
+													  v.phase, v.chunk, v.rows), '; ' ORDER BY v.shard)
+									FILTER (WHERE v.pid IS NOT NULL AND v.chunk > 0) AS chunk
+							 FROM infer.read_job_workers() AS v WHERE v.job = j.job AND j.finished IS NULL) AS w
 		 LEFT JOIN LATERAL (SELECT i.message, i.sqlstate FROM infer.job_item i
 							WHERE i.job = j.job AND i.message IS NOT NULL
 							ORDER BY i.updated DESC LIMIT 1) AS e ON true
@@ -254,8 +269,8 @@ COMMENT ON COLUMN infer.jobs.state IS 'validating, in_progress, finalizing, comp
 COMMENT ON COLUMN infer.jobs.model IS 'name@version: all rows are computed by this version';
 COMMENT ON COLUMN infer.jobs.owner IS 'the role that submitted it, and as which it runs';
 COMMENT ON COLUMN infer.jobs.job_priority IS 'the highest one that waits is started first';
-COMMENT ON COLUMN infer.jobs.source IS 'the table that is scored, or the query';
-COMMENT ON COLUMN infer.jobs.target IS 'the table that results are written into';
+COMMENT ON COLUMN infer.jobs.source IS 'the table that is scored, the query, or "JSON lines"';
+COMMENT ON COLUMN infer.jobs.target IS 'the table that results are written into; NULL: infer.export_results() gives them';
 COMMENT ON COLUMN infer.jobs.total IS 'rows; NULL before they are counted';
 COMMENT ON COLUMN infer.jobs.total_estimated IS 'whether total is an estimate';
 COMMENT ON COLUMN infer.jobs.done IS 'rows that were computed and written';
@@ -268,9 +283,12 @@ COMMENT ON COLUMN infer.jobs.recomputed IS 'times that a row had to be computed 
 COMMENT ON COLUMN infer.jobs.tokens IS 'of the rows that were computed; 0 where the model reads no text';
 COMMENT ON COLUMN infer.jobs.rows_per_second IS 'lately; of a job that has ended, on the whole';
 COMMENT ON COLUMN infer.jobs.eta IS 'how long it will take from now on, at that rate';
+COMMENT ON COLUMN infer.jobs.chunk IS 'what its processes do now; NULL: it has none';
+COMMENT ON COLUMN infer.jobs.waiting_for IS 'what it waits for: a worker slot, a background worker, the next attempt, locked rows; NULL: it does not';
 COMMENT ON COLUMN infer.jobs.last_error IS 'why the job ended or waits; else the last error of a row';
 COMMENT ON COLUMN infer.jobs.sqlstate IS 'of last_error';
 COMMENT ON COLUMN infer.jobs.shards IS 'ranges of keys that it is cut into';
+COMMENT ON COLUMN infer.jobs.pids IS 'its processes, as in pg_stat_activity';
 COMMENT ON COLUMN infer.jobs.submitted IS 'when';
 COMMENT ON COLUMN infer.jobs.started IS 'when its first process began';
 COMMENT ON COLUMN infer.jobs.finished IS 'when it ended, however';

@@ -301,6 +301,17 @@ sub postmaster_pid
 	return (split /\n/, _slurp($self->data_dir . '/postmaster.pid') || '')[0];
 }
 
+# Wait until a killed postmaster is gone.  It may stay as a zombie where nobody reaps it (process 1 of a
+# container that does not); PostgreSQL would take that for a running server.
+sub bury_postmaster
+{
+	my ($self, $pid) = @_;
+
+	wait_until(sub { !$self->process_is_alive($pid) }) or croak "the postmaster $pid does not end";
+	unlink $self->data_dir . '/postmaster.pid', $self->host . '/.s.PGSQL.5432.lock' if -e "/proc/$pid";
+	return;
+}
+
 sub postmaster_start_time
 {
 	my ($self) = @_;

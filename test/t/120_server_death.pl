@@ -109,22 +109,11 @@ works('backend killed');
 
 # ---- the postmaster is killed ----
 
-# A killed postmaster may stay as a zombie where nobody reaps it (process 1 of a container
-# that does not); PostgreSQL would take that for a running server.
-sub bury_postmaster
-{
-	my ($pid) = @_;
-
-	InferServer::wait_until(sub { !$server->process_is_alive($pid) }) or die;
-	unlink $server->data_dir . '/postmaster.pid', $server->host . '/.s.PGSQL.5432.lock' if -e "/proc/$pid";
-	return;
-}
-
 $engine = $server->engine_pid;
 my $postmaster = $server->postmaster_pid;
 kill 'KILL', $postmaster;
 gone('postmaster killed', $engine);
-bury_postmaster($postmaster);
+$server->bury_postmaster($postmaster);
 $server->start_again;
 works('postmaster killed');
 
@@ -134,7 +123,7 @@ $supervisor = $server->supervisor_pid;
 kill 'STOP', $engine;
 $postmaster = $server->postmaster_pid;
 kill 'KILL', $postmaster, $supervisor;
-bury_postmaster($postmaster);
+$server->bury_postmaster($postmaster);
 $server->start_again;
 works('server started at once');
 ok(!$server->process_is_alive($engine), 'the old engine is gone');
