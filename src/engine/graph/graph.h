@@ -68,6 +68,7 @@ struct graph_value
 	const struct onnx_tensor *tensor;	/* where to decode it from */
 	void	   *owned;				/* a block that holds data, or NULL */
 	const uint8_t *undefined;		/* of a root: a flag for each element that is no number, see undefined.c; or NULL */
+	const struct onnx_node *undefined_by;	/* the cast that made them */
 	bool		read;				/* by others than weights.c */
 
 	/* roles */

@@ -26,6 +26,9 @@ extern const void *graph_matrix_data(struct graph *graph, int32_t value);
  */
 extern bool graph_undefined(struct graph *graph, const struct device_op *op, int32_t result, bool failed, const char *message);
 
+/* Always false: something reads an element of that root which is no number. */
+extern bool graph_undefined_read(struct graph *graph, const struct graph_value *root);
+
 /* weights.c: the op's matrix as a new weight of the graph, packed or from the packed file. */
 extern bool graph_weight(struct graph *graph, const struct graph_op *op, int32_t *weight);
 

@@ -332,6 +332,7 @@ borrow_value(struct graph *graph, int32_t name)
 		graph_value(graph, value)->data = root->data;
 		graph_value(graph, value)->tensor = root->tensor;
 		graph_value(graph, value)->undefined = root->undefined;
+		graph_value(graph, value)->undefined_by = root->undefined_by;
 	}
 	return value;
 }

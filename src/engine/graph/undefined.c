@@ -102,19 +102,28 @@ is_cast(const struct graph *graph, const struct device_op *op, const struct grap
 }
 
 bool
+graph_undefined_read(struct graph *graph, const struct graph_value *root)
+{
+	return graph_malformed(graph, root->undefined_by,
+						   "cannot be computed on its constants: a number does not fit the integer type that the model casts it to, and is read");
+}
+
+bool
 graph_undefined(struct graph *graph, const struct device_op *op, int32_t value, bool failed, const char *message)
 {
 	struct graph_value *result = graph_value(graph, value);
-	bool		inputs = false, any = false;
+	const struct graph_value *from = NULL;
+	bool		any = false;
 	uint8_t    *flags;
 
 	for (uint32_t k = 0; k < op->inputs_count; k++)
-		inputs = inputs || flags_of(graph, op->inputs[k]) != NULL;
-	if (inputs && !is_element_wise(op))
-		return graph_malformed(graph, graph->node, "reads a number that does not fit the integer type which it is cast to");
+		if (flags_of(graph, op->inputs[k]) != NULL)
+			from = graph_value(graph, graph_root(graph, op->inputs[k]));
+	if (from != NULL && !is_element_wise(op))
+		return graph_undefined_read(graph, from);
 	if (failed && !is_cast(graph, op, result))
 		return graph_malformed(graph, graph->node, "cannot be computed on its constants: %s", message);
-	if (!inputs && !failed)
+	if (from == NULL && !failed)
 		return true;
 	flags = graph_pool(graph->memory, (uint64_t) result->elements, 1);
 	if (flags == NULL)
@@ -125,5 +134,6 @@ graph_undefined(struct graph *graph, const struct device_op *op, int32_t value, 
 		any = any || flags[i] != 0;
 	}
 	result->undefined = any ? flags : NULL;
+	result->undefined_by = from != NULL ? from->undefined_by : graph->node;
 	return any || !failed || graph_malformed(graph, graph->node, "cannot be computed on its constants: %s", message);
 }

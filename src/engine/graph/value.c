@@ -105,7 +105,7 @@ graph_matrix_data(struct graph *graph, int32_t value)
 	root = graph_value(graph, graph_root(graph, value));
 	if (root->undefined != NULL)
 	{
-		graph_malformed(graph, graph->node, "reads a number that does not fit the integer type which it is cast to");
+		graph_undefined_read(graph, root);
 		return NULL;
 	}
 	if (root->data != NULL)
