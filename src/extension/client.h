@@ -87,6 +87,12 @@ extern const struct infer_error_text *infer_client_wait_quiet(InferCall *call);
 /* An error of the row, or a lost, late or full engine: where infer.try gives NULL. */
 extern bool infer_client_error_hides(uint32 error);
 
+/*
+ * Before submit, of a call with too many rows to run one at a time: if an engine dies while it computes them,
+ * the call ends with INFER_CLIENT_LOST, and its caller sends fewer.
+ */
+extern void infer_client_set_once(InferCall *call);
+
 /* After wait.  INFER_OK, or the row's error with its text (err may be NULL). */
 extern uint32 infer_client_row(InferCall *call, uint32 row, struct infer_error_text *err);
 extern void infer_client_output(InferCall *call, uint32 row, uint32 output, InferOutput *out);

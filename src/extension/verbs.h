@@ -115,6 +115,14 @@ extern int	infer_site_batch_rows(const InferSite *site, int rows_max);
  */
 extern InferRows *infer_rows_begin(InferSite *site, int capacity, uint32 class_, bool alone);
 
+/*
+ * Before submit.  If an engine dies while it computes more than INFER_ROWS_MARKED of these rows, they fail with
+ * IF001 instead of being sent again to run one at a time: the caller sends them again, fewer together, so that
+ * few need run alone if it happens again.
+ */
+#define INFER_ROWS_MARKED	256
+extern void infer_rows_set_once(InferRows *rows);
+
 #define INFER_TICKET_NULL	(-1)	/* the answer is NULL */
 #define INFER_TICKET_LATER	(-2)	/* not added: submit these rows, and add it first to the next ones */
 

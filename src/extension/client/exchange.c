@@ -230,8 +230,9 @@ handle_reply(InferCall *call, int *nap)
 		case INFER_ERROR_DEVICE_LOST:
 			if (!call->marked)
 			{
+				if (!recover_mark(call))
+					return false;
 				/* that engine is about to be replaced */
-				call->marked = true;
 				connection_close(true);
 				(void) connection_nap(*nap, call->deadline);
 				return true;

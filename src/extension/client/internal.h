@@ -168,6 +168,7 @@ struct InferCall
 	bool		submitted;			/* its inputs are complete */
 	bool		sent;				/* a request is in the region */
 	bool		marked;
+	bool		once;				/* never marked: it fails instead */
 	bool		profile;
 	bool		waiting;			/* somebody sleeps, or slept, until it has ended */
 	bool		finished;
@@ -274,6 +275,9 @@ extern void measured_learn(const InferCall *call);
  * row guilty and take it out of the request.  False: the call has ended (call->error).
  */
 extern bool recover_call(InferCall *call);
+
+/* An engine was lost while it computed the call: its rows run one at a time from now on.  False as above. */
+extern bool recover_mark(InferCall *call);
 
 /* ---- guilty.c ---- */
 

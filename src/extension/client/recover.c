@@ -6,7 +6,8 @@
  *
  *	run_state		the call is sent again ...
  *	not running		as it was: it was only waiting
- *	running			marked: the next engine computes its rows one at a time
+ *	running			marked: the next engine computes its rows one at a time; or the end of a call
+ *					that is not to be (infer_client_set_once)
  *	running, marked	without row running_row, which died alone and is the guilty one
  *
  * An engine that was stopped on purpose (infer.restart_engine) makes nobody guilty, nor
@@ -103,6 +104,23 @@ map_rows(InferCall *call, uint32 removed)
 	}
 }
 
+static bool
+ended(InferCall *call)
+{
+	error_set(&call->error, INFER_CLIENT_LOST, "the inference engine ended during the call", NULL,
+			  "Look into the server's log for the reason.");
+	return false;
+}
+
+bool
+recover_mark(InferCall *call)
+{
+	if (call->once)
+		return ended(call);
+	call->marked = true;
+	return true;
+}
+
 bool
 recover_call(InferCall *call)
 {
@@ -114,10 +132,7 @@ recover_call(InferCall *call)
 	if (region->lost_by_us || state != INFER_RUN_RUNNING)
 		return true;
 	if (!call->marked)
-	{
-		call->marked = true;
-		return true;
-	}
+		return recover_mark(call);
 
 	/* once the next engine is there, the supervisor has said how the last one ended */
 	if (!connection_ready(call->deadline, &call->error))
@@ -125,13 +140,7 @@ recover_call(InferCall *call)
 	if (*(volatile uint64 *) &infer_shared->engine_stops != call->stops)
 		return true;
 	if (row >= call->rows_sent)
-	{
-		if (++call->deaths < DEATHS_WITHOUT_ROW)
-			return true;
-		error_set(&call->error, INFER_CLIENT_LOST, "the inference engine ended during the call", NULL,
-				  "Look into the server's log for the reason.");
-		return false;
-	}
+		return ++call->deaths < DEATHS_WITHOUT_ROW || ended(call);
 	guilty_record(call->model->key, hash_row(call, row));
 	remove_row(call, row);
 	map_rows(call, row);

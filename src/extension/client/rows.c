@@ -14,6 +14,13 @@ infer_client_set_rows(InferCall *call, uint32 rows)
 	call->rows = call->rows_sent = rows;
 }
 
+void
+infer_client_set_once(InferCall *call)
+{
+	Assert(!call->sent);
+	call->once = true;
+}
+
 uint64
 infer_client_rows_bytes(const InferModel *model, uint32 rows)
 {

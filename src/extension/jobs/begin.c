@@ -243,6 +243,9 @@ begin_job(Runner *runner)
 			run->record->facts = job_facts(run->plan);	/* submitted by the scanner, which makes no plans */
 		run->record->state = JOB_IN_PROGRESS;
 		job_update(run->record);
+		ereport(LOG,
+				(errmsg("infer: job " INT64_FORMAT " of role \"%s\" begins: model %s", runner->job, run->record->owner_name,
+						run->record->model)));
 	}
 	runner_commit(runner);
 }

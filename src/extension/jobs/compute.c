@@ -90,6 +90,8 @@ fill_request(JobRun *run, JobChunk *chunk, Arguments *arguments, int first, Memo
 	int			i;
 
 	chunk->requests[number] = request;
+	if (!chunk->careful)
+		infer_rows_set_once(request);
 	for (i = first; i < chunk->rows_count; i++)
 	{
 		JobRow	   *row = &chunk->rows[i];
@@ -248,6 +250,7 @@ job_error_is_transient(int sqlerrcode)
 		case ERRCODE_INFER_BUSY:
 		case ERRCODE_INFER_TIMEOUT:
 		case ERRCODE_INFER_DEVICE:
+		case ERRCODE_INFER_ROW_KILLED_ENGINE:
 		case ERRCODE_T_R_SERIALIZATION_FAILURE:
 		case ERRCODE_T_R_DEADLOCK_DETECTED:
 		case ERRCODE_LOCK_NOT_AVAILABLE:

@@ -3,7 +3,8 @@
  *	  Rows that are not simply written: they come back, or have failed.
  *
  *	LOCKED, CHANGED		by other transactions: comes back, however often that happens
- *	TRANSIENT			comes back, ITEM_ATTEMPTS times in all; then it has failed, and may be retried
+ *	TRANSIENT			comes back, ITEM_ATTEMPTS times in all; then it has failed, and may be retried.  One
+ *						that ended an engine has a second chance, for the engine may have been killed
  *	FAILED				its own error
  *
  * Each time it waits twice as long, from a second to ITEM_DELAY_MAX.  A row that changed is read again at
@@ -18,6 +19,7 @@
 #include "runner.h"
 
 #define ITEM_ATTEMPTS		5
+#define ITEM_KILLS			2		/* attempts of a row that ends the engine */
 #define ITEM_DELAY_MAX		60		/* seconds */
 
 static char *
@@ -107,8 +109,11 @@ fail(Runner *runner, JobRow *row, bool retryable, TimestampTz now)
 static void
 fail_for_now(Runner *runner, JobRow *row, TimestampTz now)
 {
-	if (row->item != NULL && row->item->sqlstate != NULL && row->item->attempts + 1 >= ITEM_ATTEMPTS)
-		fail(runner, row, true, now);
+	bool		killed = row->error->sqlerrcode == ERRCODE_INFER_ROW_KILLED_ENGINE;
+
+	if (row->item != NULL && row->item->sqlstate != NULL &&
+		row->item->attempts + 1 >= (killed ? ITEM_KILLS : ITEM_ATTEMPTS))
+		fail(runner, row, !killed, now);
 	else
 		put_off(runner, row, row->error, row->error->message, false, now);
 }

@@ -403,6 +403,7 @@ typedef struct JobChunk
 	int			rows_count;
 	JobRow	   *rows;
 	bool		last;				/* nothing was left to read behind it */
+	bool		careful;			/* an engine died while it computed these rows */
 	bool		is_cut;				/* rows were read that found no room: see job_compute_fill */
 	InferRows  *requests[JOB_CHUNK_REQUESTS];
 	int			requests_count;

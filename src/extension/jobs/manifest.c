@@ -67,18 +67,6 @@ typedef struct Sums
 	Jsonb	   *engines;
 } Sums;
 
-/* A digest is a sum of hashes of its rows; see digest.c. */
-static void
-add_digest(uint8 *sum, const uint8 *digest)
-{
-	for (int i = 0, carry = 0; i < JOB_DIGEST_BYTES; i++)
-	{
-		carry += sum[i] + digest[i];
-		sum[i] = (uint8) carry;
-		carry >>= 8;
-	}
-}
-
 static void
 add_shard(Sums *sums, const JobShard *shard)
 {
@@ -97,8 +85,8 @@ add_shard(Sums *sums, const JobShard *shard)
 	all->queue_time += shard->queue_time;
 	all->compute_time += shard->compute_time;
 	all->write_time += shard->write_time;
-	add_digest(all->input_digest, shard->input_digest);
-	add_digest(all->output_digest, shard->output_digest);
+	job_digest_sum(all->input_digest, shard->input_digest);
+	job_digest_sum(all->output_digest, shard->output_digest);
 	sums->engines = job_engines_add(sums->engines, shard->engines);
 }
 

@@ -15,6 +15,10 @@
  *	takes, are none.  Other errors are tried once more at once, for they may come of a table that was just
  *	altered, and then fail the job.
  *
+ * Engines that die
+ *	Rows that an engine computed as it died are sent again in small chunks (rows_careful), so that few of
+ *	them need run one at a time to find one that ends engines.  Most of the time none does.
+ *
  * Invariants
  *	- No transaction, no snapshot and no lock while the engine is waited for, nor while a delay passes.
  *	- Memory is of the chunks in the pipeline, each with a context of its own, and of nothing that grows
@@ -182,6 +186,7 @@ make_chunk(bool of_items)
 	chunk->context = context;
 	chunk->number = ++runner.chunks_last;
 	chunk->of_items = of_items;
+	chunk->careful = runner.rows_careful > 0;
 	INSTR_TIME_SET_CURRENT(chunk->begun);
 	return chunk;
 }
@@ -192,12 +197,14 @@ read_rows(JobChunk *chunk)
 	int			count;
 	JobItem    *items;
 
+	int			rows_max = chunk->careful ? Min(runner.rows_next, INFER_ROWS_MARKED) : runner.rows_next;
+
 	if (!chunk->of_items)
 	{
-		job_read(&runner.run, chunk, runner.rows_next);
+		job_read(&runner.run, chunk, rows_max);
 		return;
 	}
-	items = runner_due_items(&runner, Min(runner.rows_next, ITEMS_MAX), &count);
+	items = runner_due_items(&runner, Min(rows_max, ITEMS_MAX), &count);
 	job_read_items(&runner.run, chunk, items, count);
 }
 
@@ -219,6 +226,7 @@ read_chunk(bool of_items)
 		job_read_back(&runner.run, &chunk->rows[chunk->rows_count - 1]);
 	MemoryContextSwitchTo(runner.run.context);
 	runner_commit(&runner);
+	runner.rows_careful -= Min(runner.rows_careful, chunk->rows_count);
 	return chunk;
 }
 
@@ -305,6 +313,18 @@ is_of_engine(const ErrorData *error)
 	return error->sqlerrcode == ERRCODE_INFER_ENGINE_UNAVAILABLE || error->sqlerrcode == ERRCODE_INFER_BUSY;
 }
 
+/* Of the chunk's rows, how many there are up to the last that an engine computed as it died. */
+static int
+rows_lost(const JobChunk *chunk)
+{
+	int			rows = chunk->rows_count;
+
+	while (rows > 0 && (chunk->rows[rows - 1].outcome != JOB_ROW_TRANSIENT ||
+						chunk->rows[rows - 1].error->sqlerrcode != ERRCODE_INFER_ENGINE_UNAVAILABLE))
+		rows--;
+	return rows;
+}
+
 /*
  * A chunk none of whose rows could be computed, for reasons that will pass, is one fault, and nothing is
  * recorded of its rows.  A row by itself, or one that has come back, may be the reason: it is recorded.
@@ -313,8 +333,14 @@ static void
 check_computed(const JobChunk *chunk)
 {
 	const JobRow *failed = NULL;
-	int			rows = 0;
+	int			rows = rows_lost(chunk);
 
+	if (rows > 0 && !chunk->careful)
+	{
+		runner.rows_careful = Max(runner.rows_careful, rows);
+		ReThrowError(chunk->rows[rows - 1].error);
+	}
+	rows = 0;
 	for (int i = 0; i < chunk->rows_count; i++)
 	{
 		const JobRow *row = &chunk->rows[i];
@@ -599,6 +625,9 @@ end_session(void)
 
 	runner.interruptible = false;
 	QueryCancelPending = false;
+	for (int i = 0; i < runner.chunks_count; i++)
+		if (runner.chunks[i]->careful)
+			runner.rows_careful += runner.chunks[i]->rows_count;
 	runner.chunks_count = 0;
 	MemoryContextSwitchTo(TopMemoryContext);
 	memset(&runner.run, 0, sizeof(runner.run));

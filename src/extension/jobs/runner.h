@@ -33,6 +33,7 @@ typedef struct Runner
 	bool		interruptible;		/* what runs may be ended by cancel and expiry */
 	TimestampTz expires;			/* 0: never */
 	int			rows_next;			/* of the next chunk */
+	int			rows_careful;		/* that are to be read next: an engine died while it computed them */
 	double		rows_rate;			/* per second, of the last chunks; 0: not known */
 	int			faults;				/* in a row */
 	int			delays;				/* in a row, of faults and locks */

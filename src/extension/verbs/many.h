@@ -103,6 +103,7 @@ struct InferRows
 	uint32		class_;
 	bool		quiet;
 	bool		memo;				/* equal inputs are computed once */
+	bool		once;				/* see infer_rows_set_once */
 	bool		sent;
 	bool		done;
 	int			capacity;

@@ -465,6 +465,13 @@ wanted(const InferSite *site, const VerbAsked *asked)
 }
 
 void
+infer_rows_set_once(InferRows *rows)
+{
+	Assert(!rows->sent);
+	rows->once = true;
+}
+
+void
 infer_rows_submit(InferRows *rows)
 {
 	MemoryContext old = MemoryContextSwitchTo(rows->context);
@@ -484,6 +491,8 @@ infer_rows_submit(InferRows *rows)
 		if (part->call == NULL)
 			continue;
 		infer_client_set_rows(part->call, part->rows);
+		if (rows->once && part->rows > INFER_ROWS_MARKED)
+			infer_client_set_once(part->call);
 		infer_client_submit(part->call, wanted(rows->site, part->asked->asked));
 		rows->site->counters.batches++;
 	}

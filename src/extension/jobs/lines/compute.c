@@ -210,6 +210,8 @@ request_for(JobRun *run, struct LinesChunk *chunk, LineVerb verb, int capacity)
 	{
 		rows = infer_rows_begin(site_of(run->lines, verb), capacity, INFER_CLASS_JOB, false);
 		chunk->chunk->requests[chunk->chunk->requests_count++] = rows;
+		if (!chunk->chunk->careful)
+			infer_rows_set_once(rows);
 		chunk->open[verb] = rows;
 	}
 	return rows;
