@@ -30,7 +30,7 @@ ratio()
 
 goal()			# goal RATIO LEAST
 {
-	awk -v r="$1" -v g="$2" 'BEGIN { printf "goal %s: %s", g, r >= g ? "met" : "MISSED" }'
+	awk -v r="$1" -v g="$2" 'BEGIN { printf "goal %s: %s", g, (r >= g ? "met" : "MISSED") }'
 }
 
 # wait_job JOB: its state must be completed
@@ -226,17 +226,28 @@ printf 'callers    the device is busy %s of the time (%s); the job gets %s of wh
 memory()
 {
 	local job pid most=0
+	local postmaster
 
+	postmaster=$(head -1 "$work/server/data/postmaster.pid")
 	patients "$1"
 	job=$(sql -c "SELECT infer.submit_job('progression', 'patients', output => 'score', class => 'yes')")
-	while [ "$(sql -c "SELECT infer.wait_job($job, timeout => '200 ms')")" != completed ]; do
-		pid=$(sql -c "SELECT pid FROM pg_stat_activity WHERE backend_type = 'infer job' LIMIT 1")
-		[ -z "$pid" ] || most=$(larger "$most" "$(private_mb "$pid")")
-	done
-	printf '%s\n' "$most"
+	(
+		while [ ! -e "$work/ended" ]; do
+			for pid in $(pgrep -P "$postmaster" -f 'infer job [0-9]'); do
+				most=$(larger "$most" "$(private_mb "$pid")")
+			done
+			sleep 0.01
+		done
+		printf '%s\n' "$most" >"$work/most"
+	) &
+	wait_job "$job"
+	touch "$work/ended"
+	wait $!
+	rm "$work/ended"
+	cat "$work/most"
 }
 
-few=$(memory $((rows / 10)))
+few=$(memory 10000)
 large=$(memory "$many")
-printf 'memory     of the runner: %s MiB at %s rows, %s MiB at %s: %s times (goal 1.1)\n' "$few" $((rows / 10)) "$large" "$many" \
+printf 'memory     of the runner: %s MiB at %s rows, %s MiB at %s: %s times (goal 1.1)\n' "$few" 10000 "$large" "$many" \
 	"$(ratio "$large" "$few")"
