@@ -146,6 +146,7 @@ typedef struct FreshMarks
 	bool		known;				/* it has a place */
 	bool		rows;				/* there are marks that no job has served */
 	bool		all;
+	bool		held;				/* its job was cancelled, and it has not been marked since */
 	bool		prepared;			/* marks of prepared transactions wait for these to end */
 	int32		failures;			/* of jobs in a row */
 } FreshMarks;

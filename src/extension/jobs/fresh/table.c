@@ -263,5 +263,6 @@ infer_fresh_restored(PG_FUNCTION_ARGS)
 	fresh->table = InvalidOid;
 	fresh->job = 0;
 	fresh->job_before = 0;
+	infer_jobs_changed();
 	return PointerGetDatum(form(data->tg_relation, fresh));
 }
