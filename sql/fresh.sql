@@ -20,7 +20,9 @@ CREATE TABLE infer.fresh
 	class		text,
 	options		jsonb NOT NULL,
 	priority	int NOT NULL,
-	search_path	text NOT NULL,
+	search_path	text NOT NULL,			-- of the session that keeps it; so the next two
+	time_zone	text NOT NULL,
+	date_order	text NOT NULL,
 	job			bigint,					-- the last one
 	job_before	bigint
 );

@@ -21,7 +21,6 @@
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -198,7 +197,7 @@ read_request(FunctionCallInfo fcinfo, JobRequest *request)
 		request->options = PG_GETARG_JSONB_P(10);
 	request->max_failures = JOB_MAX_FAILURES;
 	request->shards = 1;
-	request->search_path = pstrdup(GetConfigOption("search_path", false, false));
+	job_request_note_session(request);
 }
 
 static void
@@ -278,6 +277,8 @@ infer_keep_fresh(PG_FUNCTION_ARGS)
 	fresh.options = request.options;
 	fresh.priority = request.priority;
 	fresh.search_path = request.search_path;
+	fresh.time_zone = request.time_zone;
+	fresh.date_order = request.date_order;
 	fresh_define(&fresh, table, &request, plan, plan->model->server);
 	fresh_insert(&fresh);
 	relation_close(table, NoLock);

@@ -198,6 +198,8 @@ submit(Fresh *fresh, const FreshDefinition *definition, const InferAnchor *ancho
 	request.max_failures = JOB_MAX_FAILURES;
 	request.shards = 1;
 	request.search_path = fresh->search_path;
+	request.time_zone = fresh->time_zone;
+	request.date_order = fresh->date_order;
 	request.fresh = fresh->number;
 
 	record.job = job_next_number();
