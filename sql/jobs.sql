@@ -176,9 +176,9 @@ CREATE FUNCTION infer.export_results(job bigint) RETURNS TABLE (line text)
 COMMENT ON FUNCTION infer.export_results(bigint) IS 'the responses and errors of a job of JSON lines, a line for each';
 
 /* In a job's own UPDATE: the result of the row at that place.  Elsewhere there is none. */
-CREATE FUNCTION infer.job_value(place tid, type anyelement) RETURNS anyelement
-	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_job_value';
-COMMENT ON FUNCTION infer.job_value(tid, anyelement) IS 'in the statements of jobs: what a row gets';
+CREATE FUNCTION infer.read_job_value(place tid, type anyelement) RETURNS anyelement
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_job_value';
+COMMENT ON FUNCTION infer.read_job_value(tid, anyelement) IS 'in the statements of jobs: what a row gets';
 
 /* ---- what is to be seen of jobs ---- */
 

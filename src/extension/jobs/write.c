@@ -31,7 +31,7 @@
 #define WAIT_LOCKED	"10ms"			/* where they are */
 #define WAIT_HALVES	"1ms"			/* of the halves of one that had to wait longer */
 #define HALVES_MIN	8				/* fewer rows that had to wait are not told apart */
-#define SURELY		32				/* chunks that are locked first after one that somebody came into */
+#define SURELY		32				/* chunks that are locked first after one that failed */
 
 JobWriter *
 job_writer_make(JobRun *run)
@@ -230,8 +230,7 @@ write_free_rows(JobRun *run, JobRow **rows, int count)
 		return true;
 	if (is_of_all_rows(error))
 		ReThrowError(error);
-	if (error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE || error->sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE)
-		writer->surely = SURELY;
+	writer->surely = SURELY;
 	FreeErrorData(error);
 	return false;
 }

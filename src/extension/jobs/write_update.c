@@ -2,7 +2,7 @@
  * write_update.c
  *	  Results into a column of the table that was read.
  *
- * The rows are found by their places, all at once and in the table's order; infer.job_value() gives each the
+ * The rows are found by their places, all at once and in the table's order; infer.read_job_value() gives each the
  * result that was computed for its place.  In a table with parts a place is one of each part: there the rows
  * are given as a relation, and their keys let the executor look into one part only, for each by itself.
  */
@@ -21,7 +21,7 @@
 
 #define GIVEN_KEYS	4				/* columns before: place, table, result */
 
-/* ---- infer.job_value() ---- */
+/* ---- infer.read_job_value() ---- */
 
 /* What is being written: of this process, while the statement runs. */
 static struct
@@ -70,18 +70,18 @@ row_at(ItemPointer place)
 	return NULL;
 }
 
-PG_FUNCTION_INFO_V1(infer_job_value);
+PG_FUNCTION_INFO_V1(infer_read_job_value);
 
 /* Place, NULL of the result's type. */
 Datum
-infer_job_value(PG_FUNCTION_ARGS)
+infer_read_job_value(PG_FUNCTION_ARGS)
 {
 	const JobRow *row;
 
 	if (writing.rows == NULL || get_fn_expr_argtype(fcinfo->flinfo, 1) != writing.type || PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("infer.job_value() has values for the statements of jobs only")));
+				 errmsg("infer.read_job_value() has values for the statements of jobs only")));
 	row = row_at((ItemPointer) PG_GETARG_POINTER(0));
 	if (row == NULL)
 		ereport(ERROR,
@@ -111,7 +111,7 @@ prepare(JobRun *run)
 	StringInfoData sql;
 
 	begin_update(&sql, plan, "ONLY ",
-				 psprintf("infer.job_value(infer_job_target.ctid, NULL::%s)",
+				 psprintf("infer.read_job_value(infer_job_target.ctid, NULL::%s)",
 						  format_type_extended(plan->result_type, -1, FORMAT_TYPE_FORCE_QUALIFY)));
 	appendStringInfoString(&sql, "\n WHERE infer_job_target.ctid OPERATOR(pg_catalog.=) ANY ($1)");
 	job_statement_prepare(&run->writer->write, sql.data, 1, &parameter, NULL, CURSOR_OPT_GENERIC_PLAN);
