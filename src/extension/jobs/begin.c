@@ -109,7 +109,7 @@ make_plan(Runner *runner)
 	JobRequest *request = job_request_from_jsonb(run->record->request, run->context);
 
 	if (!request->requests)
-		request->model = MemoryContextStrdup(run->context, run->record->model);	/* with the version that was active then */
+		request->model = MemoryContextStrdup(run->context, job_model_now(run->record));	/* of the version that was active then */
 	runner->plan_stale = false;
 	run->plan = job_plan_make(request, run->context);
 	job_facts_check(run->record, run->plan);

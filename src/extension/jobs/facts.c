@@ -189,6 +189,19 @@ raise_another_model(const JobPlan *plan)
 			 errhint("Submit the job anew.")));
 }
 
+char *
+job_model_now(const JobRecord *record)
+{
+	const char *id = record->facts == NULL ? NULL : json_get(record->facts, "model", "id");
+	int			count = 0;
+	InferAnchor *anchors = id == NULL ? NULL : infer_anchor_list(&count);
+
+	for (int i = 0; i < count; i++)
+		if (strcmp(infer_uuid_text(&anchors[i].id), id) == 0)
+			return psprintf("%s%s", anchors[i].name, strrchr(record->model, '@'));
+	return record->model;
+}
+
 void
 job_facts_check(const JobRecord *record, const JobPlan *plan)
 {

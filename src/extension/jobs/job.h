@@ -533,6 +533,9 @@ extern void job_end(JobRecord *record, JobState state, const char *sqlstate, con
  */
 extern Jsonb *job_facts(const JobPlan *plan);
 
+/* The name@version of a job's model, which may have been renamed since; as it was if there is none any more. */
+extern char *job_model_now(const JobRecord *record);
+
 /*
  * Raises 55000 unless the plan's model is the one that the job was submitted with: name@version may have been
  * made anew since.
@@ -554,11 +557,8 @@ extern Jsonb *job_engines_add(Jsonb *engines, Jsonb *more);
 
 /* ---- fresh/ ---- */
 
-/*
- * The scanner's, in no transaction: makes jobs of kept columns that may have stale rows; whether it made any.
- * again: when to scan the database again, whatever happens; 0: need not.  Raises nothing.
- */
-extern bool job_fresh_scan(TimestampTz *again);
+/* The scanner's, in no transaction: makes jobs of kept columns that may have stale rows.  Raises nothing. */
+extern void job_fresh_scan(void);
 
 /* A runner's, for a job of a kept column, when it prepares it: before its first snapshot of the rows. */
 extern void job_fresh_begin(int64 fresh, int64 job);
