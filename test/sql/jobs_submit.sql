@@ -91,6 +91,8 @@ SELECT pg_temp.plan($$SELECT infer.submit_job('regression', source => 'SELECT id
 SELECT pg_temp.plan($$SELECT infer.submit_job('regression', source => 'VALUES (1, 2, 3, 4)', key => 'column1', target => 'scores', output => 'score')$$);
 SELECT pg_temp.plan($$SELECT infer.submit_job('echo_wide', source => 'SELECT id, a AS anything, b, c FROM flowers', target => 'scores', output => 'score', verb => 'outputs')$$);
 SELECT pg_temp.plan($$SELECT infer.submit_job('bert_classify', source => 'SELECT id, body FROM reviews WHERE id IN (SELECT id FROM notes)', target => 'notes', output => 'label')$$);
+SELECT pg_temp.plan($$SELECT infer.submit_job('echo_float', source => 'SELECT id, a AS whatever FROM flowers', target => 'scores', output => 'score')$$);
+SELECT pg_temp.plan($$SELECT infer.submit_job('echo_float', source => 'SELECT id, a AS whatever, b FROM flowers', target => 'scores', output => 'score')$$);
 CREATE VIEW good_reviews AS SELECT * FROM reviews WHERE stars > 3;
 SELECT pg_temp.plan($$SELECT infer.submit_job('bert_classify', source => 'SELECT id, body FROM good_reviews', target => 'notes', output => 'label')$$);
 -- a table into another one, and into itself
@@ -120,6 +122,9 @@ SELECT pg_temp.plan($$SELECT infer.submit_job('bert_classify', source => 'SELECT
 ALTER TABLE feelings ALTER feeling SET NOT NULL, ALTER "b.C" SET NOT NULL;
 SELECT pg_temp.plan($$SELECT infer.submit_job('bert_classify', source => 'SELECT "Mood" AS feeling, "B c" AS "b.C", "Text" FROM "My Schema"."Odd.Table"', key => 'feeling, "b.C"', target => 'feelings', output => 'label')$$);
 SELECT pg_temp.plan($$SELECT infer.submit_job('bert_classify', source => 'SELECT 1.5 AS id, ''a'' AS body', target => 'notes', output => 'label')$$);
+SELECT pg_temp.plan($$SELECT infer.submit_job('bert_classify', source => 'SELECT 1 AS id, ''a'' AS body', target => 'notes', output => 'label')$$);
+CREATE TABLE by_number (id float8 PRIMARY KEY, label text);
+SELECT pg_temp.plan($$SELECT infer.submit_job('bert_classify', 'notes', target => 'by_number', output => 'label')$$);
 SELECT pg_temp.plan($$SELECT infer.submit_job('bert_classify', source => 'SELECT id, id, body FROM notes', key => 'id', target => 'notes', output => 'label')$$);
 CREATE TABLE without_key (id int NOT NULL, body text, label text, CONSTRAINT later UNIQUE (id) DEFERRABLE);
 SELECT pg_temp.plan($$SELECT infer.submit_job('bert_classify', 'without_key', output => 'label')$$);
@@ -459,7 +464,7 @@ DROP SCHEMA "My Schema" CASCADE;
 DROP FOREIGN DATA WRAPPER nowhere CASCADE;
 DROP MATERIALIZED VIEW some_reviews;
 DROP VIEW good_reviews;
-DROP TABLE reviews, notes, flowers, scores, wide, feelings, without_key, parts, ruled, strict, counted, made;
+DROP TABLE reviews, notes, flowers, scores, wide, feelings, without_key, parts, ruled, strict, counted, made, by_number;
 
 -- other scripts count versions of the same models
 SELECT count(infer.drop_model(name)) > 0 FROM infer.models;

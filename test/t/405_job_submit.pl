@@ -191,6 +191,14 @@ like(column($jobs{altered}, "concat_ws('|', sqlstate, message)"), qr/^42703\|tab
 is(ended($jobs{$_}), 'completed', "the job of the $_ version") for qw(model other);
 is(column($jobs{other}, 'model'), 'add@2', 'a later job has the later version');
 
+run_jobs(0);
+$jobs{renamed} = submit(q{'add', 't', output => 'y'});
+$server->safe_psql("SELECT infer.rename_model('add', 'plus'); UPDATE t SET y = NULL");
+run_jobs(2);
+is(ended($jobs{renamed}), 'completed', 'a model that was renamed is the same model');
+is($server->safe_psql('SELECT count(*) FROM t WHERE y = x + 4'), 100, 'and computes');
+$server->safe_psql("SELECT infer.rename_model('plus', 'add')");
+
 # what was mended goes on
 is($server->safe_psql("SELECT infer.retry_job($jobs{altered}) IS NULL"), 't', 'a job that failed before it counted can be taken up');
 is(ended($jobs{altered}), 'failed', 'and fails again if nothing was mended');

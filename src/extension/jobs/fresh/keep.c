@@ -21,6 +21,7 @@
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -197,7 +198,7 @@ read_request(FunctionCallInfo fcinfo, JobRequest *request)
 		request->options = PG_GETARG_JSONB_P(10);
 	request->max_failures = JOB_MAX_FAILURES;
 	request->shards = 1;
-	job_request_note_session(request);
+	request->search_path = pstrdup(GetConfigOption("search_path", false, false));
 }
 
 static void
@@ -277,8 +278,6 @@ infer_keep_fresh(PG_FUNCTION_ARGS)
 	fresh.options = request.options;
 	fresh.priority = request.priority;
 	fresh.search_path = request.search_path;
-	fresh.time_zone = request.time_zone;
-	fresh.date_order = request.date_order;
 	fresh_define(&fresh, table, &request, plan, plan->model->server);
 	fresh_insert(&fresh);
 	relation_close(table, NoLock);
@@ -421,33 +420,17 @@ may_see(const Fresh *fresh, Oid table)
 
 /* What is being done about it. */
 static const char *
-state_of(const Fresh *fresh, const JobRecord *last, const char *problem)
+state_of(const Fresh *fresh, const char *problem)
 {
+	JobRecord  *last = fresh->job != 0 ? job_get(fresh->job) : NULL;
 	FreshMarks	marks;
 
-	if (last != NULL && !job_has_ended(last->state) && last->state != JOB_VALIDATING)
+	if (last != NULL && !job_has_ended(last->state))
 		return "updating";
 	if (problem != NULL)
 		return "stopped";
-	if (last != NULL && !job_has_ended(last->state))
-		return "waiting";
 	fresh_marks_peek(fresh->number, &marks);
-	if (marks.held)
-		return "stopped";
 	return !marks.known || marks.rows || marks.all ? "waiting" : "fresh";
-}
-
-/* What became of the last job that was run; NULL: it did all. */
-static char *
-failure_of(const Fresh *fresh, const JobRecord *last)
-{
-	if (last != NULL && last->state == JOB_VALIDATING)
-		last = fresh->job_before != 0 ? job_get(fresh->job_before) : NULL;
-	if (last != NULL && last->state == JOB_CANCELLED)
-		return psprintf("job " INT64_FORMAT " was cancelled", last->job);
-	if (last == NULL || last->state != JOB_FAILED)
-		return NULL;
-	return psprintf("job " INT64_FORMAT " failed: %s", last->job, last->message != NULL ? last->message : "");
 }
 
 static void
@@ -465,7 +448,6 @@ put_row(ReturnSetInfo *result, const Fresh *fresh, const FreshDefinition *defini
 	InferAnchor anchor;
 	int32		version;
 	const char *problem = fresh_problem(fresh, definition, &anchor, &version);
-	JobRecord  *last = fresh->job != 0 ? job_get(fresh->job) : NULL;
 
 	values[Anum_read_table - 1] = ObjectIdGetDatum(definition->table);
 	set_text(values, nulls, Anum_read_output, get_attname(definition->table, definition->output, true));
@@ -476,10 +458,10 @@ put_row(ReturnSetInfo *result, const Fresh *fresh, const FreshDefinition *defini
 	values[Anum_read_version - 1] = Int32GetDatum(version);
 	nulls[Anum_read_version - 1] = version == 0;
 	set_text(values, nulls, Anum_read_owner, GetUserNameFromId(fresh->owner, true));
-	set_text(values, nulls, Anum_read_state, state_of(fresh, last, problem));
+	set_text(values, nulls, Anum_read_state, state_of(fresh, problem));
 	values[Anum_read_job - 1] = Int64GetDatum(fresh->job);
 	nulls[Anum_read_job - 1] = fresh->job == 0;
-	set_text(values, nulls, Anum_read_problem, problem != NULL ? problem : failure_of(fresh, last));
+	set_text(values, nulls, Anum_read_problem, problem);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 

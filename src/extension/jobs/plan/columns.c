@@ -11,6 +11,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_type.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parse_coerce.h"
 #include "utils/builtins.h"
@@ -370,6 +371,22 @@ check_orderable(const TargetEntry *column)
 				 errhint("Use another key.")));
 }
 
+static bool
+is_integer(Oid type)
+{
+	return type == INT2OID || type == INT4OID || type == INT8OID;
+}
+
+/* Whether different keys stay different when they are assigned to the target's column. */
+static bool
+keeps_keys_apart(Oid from, Oid to)
+{
+	from = getBaseType(from);
+	to = getBaseType(to);
+	return IsBinaryCoercible(from, to) ||
+		(is_integer(from) && (is_integer(to) || to == NUMERICOID) && can_coerce_type(1, &from, &to, COERCION_IMPLICIT));
+}
+
 static void
 set_target_key(PlanWork *work, JobColumn *key, const char *name, const TargetEntry *from)
 {
@@ -383,12 +400,13 @@ set_target_key(PlanWork *work, JobColumn *key, const char *name, const TargetEnt
 	key->sql = pstrdup(quote_identifier(name));
 	key->number = number;
 	plan_column_type(key, attribute->atttypid, attribute->atttypmod, attribute->attcollation);
-	if (!can_coerce_type(1, &type, &key->type, COERCION_IMPLICIT))
+	if (!keeps_keys_apart(type, key->type))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("key column \"%s\" is of type %s in %s, but %s in table \"%s\"", name, format_type_be(type),
 						work->what, format_type_be(key->type), RelationGetRelationName(work->target)),
-				 errhint("Cast it in the query.")));
+				 work->table == NULL ? errhint("Cast it in the query.") :
+				 errhint("Read the table with a query that casts it: source => 'SELECT ...'.")));
 }
 
 void

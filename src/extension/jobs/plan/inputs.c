@@ -3,7 +3,8 @@
  *	  Which columns of the source the model gets, and how.
  *
  * As they are written, one by one, as behind the model's name in a verb.  Where nothing is written, or a *, the columns
- * that are called as the model's features, wherever these have names; of a model that reads texts the one column with a text.
+ * that are called as the model's features, wherever these have names; of a model that reads texts the one column with a text; of
+ * a query for a model of one feature its one column.
  */
 #include "postgres.h"
 
@@ -208,6 +209,8 @@ choose_inputs(PlanWork *work)
 	if (infer_model_texts(work->model) > 0)
 		return only_text(work);
 	names = infer_model_names(work->model, &count);
+	if (work->table == NULL && count == 1 && list_length(names_apart(work, false)) == 1)
+		return targets_of(names_apart(work, false));
 	if (names != NULL || named_inputs(work, all_names(work)) != NIL)
 		return by_name(work, names, count);
 	if (work->table != NULL)
