@@ -20,7 +20,9 @@ CREATE TABLE infer.fresh
 	class		text,
 	options		jsonb NOT NULL,
 	priority	int NOT NULL,
-	search_path	text NOT NULL,
+	search_path	text NOT NULL,			-- of the session that keeps it; so the next two
+	time_zone	text NOT NULL,
+	date_order	text NOT NULL,
 	job			bigint,					-- the last one
 	job_before	bigint
 );
@@ -90,5 +92,5 @@ COMMENT ON COLUMN infer.fresh_columns.version IS 'that is active, or that it is 
 COMMENT ON COLUMN infer.fresh_columns.owner IS 'the role that its jobs run as';
 COMMENT ON COLUMN infer.fresh_columns.state IS 'fresh, waiting (for its next job), updating (a job is at it), or stopped (see problem)';
 COMMENT ON COLUMN infer.fresh_columns.job IS 'the last job; those that did nothing do not count';
-COMMENT ON COLUMN infer.fresh_columns.problem IS 'why it is not kept fresh, if so';
+COMMENT ON COLUMN infer.fresh_columns.problem IS 'why it is not kept fresh, or what its last job failed with';
 GRANT SELECT ON infer.fresh_columns TO PUBLIC;

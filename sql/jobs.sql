@@ -175,6 +175,11 @@ CREATE FUNCTION infer.export_results(job bigint) RETURNS TABLE (line text)
 	LANGUAGE c VOLATILE STRICT ROWS 10000 AS 'MODULE_PATHNAME', 'infer_export_results';
 COMMENT ON FUNCTION infer.export_results(bigint) IS 'the responses and errors of a job of JSON lines, a line for each';
 
+/* In a job's own UPDATE: the result of the row at that place.  Elsewhere there is none. */
+CREATE FUNCTION infer.read_job_value(place tid, type anyelement) RETURNS anyelement
+	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_job_value';
+COMMENT ON FUNCTION infer.read_job_value(tid, anyelement) IS 'in the statements of jobs: what a row gets';
+
 /* ---- what is to be seen of jobs ---- */
 
 CREATE FUNCTION infer.read_job_workers(OUT job bigint, OUT shard int, OUT pid int, OUT phase text, OUT chunk bigint,

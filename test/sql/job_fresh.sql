@@ -77,6 +77,21 @@ ALTER TABLE kept ALTER body SET STORAGE EXTERNAL;
 SELECT infer.keep_fresh('echo_string', 'kept', 'body', 'label', 'label_version', verb => 'infer');
 ROLLBACK;
 
+-- values mean what they meant in this session
+BEGIN;
+CREATE SCHEMA "Other";
+CREATE FUNCTION "Other".f(float8) RETURNS float8 IMMUTABLE LANGUAGE sql AS 'SELECT $1';
+CREATE TABLE dated (id int PRIMARY KEY, a float8, d date, score float8, score_version text);
+SET LOCAL datestyle = 'SQL, DMY';
+SET LOCAL extra_float_digits = -10;
+SET LOCAL search_path = "Other", public;
+SELECT infer.keep_fresh('regression', 'dated', 'f(a), 0.1::float8 + 0.2, 0', 'score', 'score_version', condition => 'd > ''02/03/2026''');
+SELECT input, condition FROM infer.fresh_columns;
+RESET search_path;
+SELECT pg_get_triggerdef(oid) ~ '02/03/2026' AS as_written_here FROM pg_trigger WHERE tgname ~ '^infer_fresh';
+SELECT time_zone = current_setting('timezone') AS time_zone, date_order, search_path FROM infer.fresh;
+ROLLBACK;
+
 -- names may change
 BEGIN;
 SELECT infer.keep_fresh('regression', 'kept', 'a, "B b", c', 'score', 'score_version', condition => 'c > 0', key => 'id');
@@ -213,11 +228,11 @@ GRANT SELECT, INSERT ON infer.fresh, infer.job TO regress_fresh_dba;
 SELECT format('%s/%s/%s', system_identifier, d.oid, 'infer.job'::regclass::oid) AS here FROM pg_control_system(), pg_database d WHERE datname = current_database() \gset
 SELECT set_config('regress.here', :'here', true) = :'here';
 SET LOCAL ROLE regress_fresh_dba;
-INSERT INTO infer.fresh SELECT 1000 + i, 10, r, 'kept'::regclass, gen_random_uuid(), NULL, '{a}', NULL, NULL, '{}', 0, '', 5, 6
+INSERT INTO infer.fresh SELECT 1000 + i, 10, r, 'kept'::regclass, gen_random_uuid(), NULL, '{a}', NULL, NULL, '{}', 0, '', '', '', 5, 6
 	FROM unnest(ARRAY['regress_fresh_dba', (SELECT rolname FROM pg_roles WHERE oid = 10), 'regress_no_such_role']) WITH ORDINALITY AS names (r, i);
 SELECT fresh, owner = 'regress_fresh_dba'::regrole, owner_name, "table", job, job_before FROM infer.fresh ORDER BY fresh;
 RESET ROLE;
-INSERT INTO infer.fresh SELECT 2000, 5, 'regress_fresh_dba', NULL, gen_random_uuid(), NULL, '{a}', NULL, NULL, '{}', 0, '', NULL, NULL;
+INSERT INTO infer.fresh SELECT 2000, 5, 'regress_fresh_dba', NULL, gen_random_uuid(), NULL, '{a}', NULL, NULL, '{}', 0, '', '', '', NULL, NULL;
 SELECT owner_name, owner = 'regress_fresh_dba'::regrole FROM infer.fresh WHERE fresh = 2000;
 SELECT pg_temp.fails($$INSERT INTO infer.fresh VALUES (1)$$) ~ 'null value';
 SET LOCAL ROLE regress_fresh_dba;

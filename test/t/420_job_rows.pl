@@ -193,6 +193,7 @@ VACUUM changes;
 INSERT INTO changes (id, a) VALUES (-5, 1), (-4, 1), (-3, 1);
 SQL
 is($server->safe_psql("SELECT count(*) FROM changes WHERE id < 0 AND ctid = '(0,8)'"), 1, 'the place of a deleted row is in use again');
+is($server->psql_sqlstate(q{SELECT infer.read_job_value('(0,1)', 1)}), '55000', 'results of jobs are for jobs');
 my $locker = $server->background_psql;
 $locker->query(q{BEGIN; SELECT id FROM changes WHERE id = 20 FOR UPDATE; UPDATE changes SET a = 77 WHERE id = 21;
 	SELECT id FROM changes WHERE id = 22 FOR KEY SHARE; SELECT id FROM changes WHERE id = 23 FOR SHARE});
@@ -204,6 +205,41 @@ $locker->query('COMMIT');
 is(state_of($job) . ' ' . counts($job), 'completed 27 0 3', 'changed rows were computed again, deleted ones and those with another key are gone');
 is(not_written('changes'), "-5 1 -\n-4 1 -\n-3 1 -\n7 100 101\n21 77 78\n1009 9 -", 'no result is stale, and no row of another key was written');
 $locker->quit;
+
+# ---- rows that change between being looked at and being written ----
+
+# The statement stands still in its first row, until go has a row.
+$server->safe_psql(<<'SQL');
+CREATE TABLE go (what text);
+CREATE FUNCTION stand() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	WHILE NEW.id = 1 AND NOT EXISTS (SELECT FROM public.go WHERE what = TG_TABLE_NAME) LOOP
+		PERFORM pg_sleep(0.01);
+	END LOOP;
+	RETURN NEW;
+END $$;
+SQL
+for my $between (
+	[ 'came', 'UPDATE came SET a = 290 WHERE id = 29; UPDATE came SET note = note WHERE id = 28; DELETE FROM came WHERE id = 27', 29 ],
+	[ 'held', 'SELECT 1', 30 ])
+{
+	my ($table, $change, $done) = @$between;
+
+	thirty($table);
+	$server->safe_psql("CREATE TRIGGER stand BEFORE UPDATE ON $table FOR EACH ROW EXECUTE FUNCTION stand()");
+	$job = submit(qq{'$table', input => 'a', output => 'x'});
+	ok($server->poll_query_until("SELECT count(*) FROM infer.read_job_workers() w JOIN pg_stat_activity a USING (pid)
+		WHERE w.job = $job AND a.wait_event = 'PgSleep'", 1), "job $job is writing");
+	my $holder = $server->background_psql;
+	$holder->query("BEGIN; SELECT 1 FROM $table WHERE id = 30 FOR UPDATE") if $table eq 'held';
+	$server->safe_psql("$change; INSERT INTO go VALUES ('$table')");
+	ok($server->poll_query_until("SELECT done = 29 AND pending = 1 FROM infer.jobs WHERE job = $job"), 'a row that was just locked is not waited for')
+	  if $table eq 'held';
+	$holder->query('COMMIT') if $table eq 'held';
+	is(state_of($job) . ' ' . counts($job), "completed $done 0 " . (30 - $done), 'rows that just changed are told apart');
+	$holder->quit;
+}
+is(not_written('came'), '29 290 291', 'and computed again');
 
 # ---- the table is altered ----
 

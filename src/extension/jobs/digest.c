@@ -29,6 +29,9 @@ typedef struct RowHash
 
 /* ---- hashing ---- */
 
+/* Odd, and different, so that the two words of a row have nothing in common. */
+static const uint64 multipliers[2] = {UINT64CONST(0x9e3779b97f4a7c15), UINT64CONST(0xd6e8feb86659fd93)};
+
 static void
 add_bytes(RowHash *hash, const void *bytes, Size length)
 {
@@ -36,15 +39,21 @@ add_bytes(RowHash *hash, const void *bytes, Size length)
 		hash->words[i] = hash_bytes_extended(bytes, length, hash->words[i]);
 }
 
+/* The finalizer of MurmurHash3 (https://github.com/aappleby/smhasher): each bit of the word changes half of them. */
+static uint64
+mix(uint64 word)
+{
+	word = (word ^ word >> 33) * UINT64CONST(0xff51afd7ed558ccd);
+	word = (word ^ word >> 33) * UINT64CONST(0xc4ceb9fe1a85ec53);
+	return word ^ word >> 33;
+}
+
 /* Types of one length whose Datum is the value. */
 static void
 add_word(RowHash *hash, uint64 value)
 {
-	uint8		bytes[8];
-
-	for (int i = 0; i < 8; i++)
-		bytes[i] = value >> 8 * i;
-	add_bytes(hash, bytes, sizeof(bytes));
+	for (int i = 0; i < 2; i++)
+		hash->words[i] = mix(hash->words[i] ^ (value * multipliers[i]));
 }
 
 static void

@@ -557,8 +557,11 @@ extern Jsonb *job_engines_add(Jsonb *engines, Jsonb *more);
 
 /* ---- fresh/ ---- */
 
-/* The scanner's, in no transaction: makes jobs of kept columns that may have stale rows.  Raises nothing. */
-extern void job_fresh_scan(void);
+/*
+ * The scanner's, in no transaction: makes jobs of kept columns that may have stale rows; whether it made any.
+ * again: when to scan the database again, whatever happens; 0: need not.  Raises nothing.
+ */
+extern bool job_fresh_scan(TimestampTz *again);
 
 /* A runner's, for a job of a kept column, when it prepares it: before its first snapshot of the rows. */
 extern void job_fresh_begin(int64 fresh, int64 job);

@@ -54,15 +54,13 @@ extern void job_statement_give(const JobStatement *statement, Tuplestorestate *r
 extern void job_statement_take(void);
 
 /*
- * For the planner alone: what makes it read a table by the order of an index; look up each given row by
- * itself; or match given rows with those of a TID scan in a hash table.
+ * For the planner alone: what makes it read a table by the order of an index, or look up each row by itself.
  */
 typedef enum JobPlanning
 {
 	JOB_PLANNING_FREE,
 	JOB_PLANNING_BY_INDEX,
-	JOB_PLANNING_BY_ROW,
-	JOB_PLANNING_BY_HASH
+	JOB_PLANNING_BY_ROW
 } JobPlanning;
 
 /* Has a statement planned, if it is not: whatever its parameters. */
@@ -185,9 +183,14 @@ typedef struct JobWriterOps
 {
 	/*
 	 * Within a subtransaction and SPI: the rows become WRITTEN, LOCKED, CHANGED or GONE; or whatever error
-	 * stops them is raised.  No rows: runs the statement all the same.
+	 * stops them is raised.  No rows: runs the statement all the same.  surely: takes the rows' locks first, so
+	 * that nobody else comes in between; else looks only whether they are free, and raises 40001 or 55P03 if
+	 * somebody did come.
 	 */
-	void		(*write) (JobRun *run, JobRow **rows, int count);
+	void		(*write) (JobRun *run, JobRow **rows, int count, bool surely);
+
+	/* NULL: nothing to be done after an error */
+	void		(*give_up) (void);
 } JobWriterOps;
 
 struct JobWriter
@@ -201,26 +204,33 @@ struct JobWriter
 	JobStatement target_there;		/* of an INSERT */
 	JobStatement target_lock;
 	MemoryContext context;			/* of one try */
+	int			surely;				/* so many chunks more are written with their locks taken first */
 };
 
 /*
- * Runs the statement that writes; the rows that are COMPUTED become WRITTEN.  Raises 09000 if it wrote fewer
- * rows than it was given.
+ * Runs the statement that writes these rows, which become WRITTEN.  given: or NULL.  Raises 09000 if it wrote fewer.
  */
 extern void job_rows_write(JobRun *run, const JobStatement *statement, JobPlanning planning, Datum *values,
-						   Tuplestorestate *given, int given_count, JobRow **rows, int count);
+						   Tuplestorestate *given, JobRow **rows, int count);
 
 extern const JobWriterOps job_writer_update_ops;
 extern const JobWriterOps job_writer_insert_ops;
 
 /* ---- write_lock.c ---- */
 
+typedef enum JobLook
+{
+	JOB_LOOK_ONLY,					/* whatever others have locked */
+	JOB_LOOK_FREE,					/* rows that seem to be free are taken for that */
+	JOB_LOOK_LOCK					/* rows are locked */
+} JobLook;
+
 /*
- * Looks at the versions of the rows that were read.  Those that are still the latest ones stay COMPUTED, and
- * are locked if lock is set; the others, too, if they are found by their key with the same inputs, and then
- * become what was found.  The rest become LOCKED, CHANGED or GONE.
+ * Looks at the versions of the rows that were read.  Those that are still the latest ones stay COMPUTED; the
+ * others, too, if they are found by their key with the same inputs, and then become what was found.  The rest
+ * become LOCKED, CHANGED or GONE.
  */
-extern void job_rows_look(JobRun *run, JobRow **rows, int count, bool lock);
+extern void job_rows_look(JobRun *run, JobRow **rows, int count, JobLook how);
 
 /* Rows of the target with the keys of rows that are COMPUTED: locked, or else the row becomes LOCKED. */
 extern void job_rows_lock_target(JobRun *run, JobRow **rows, int count);

@@ -487,6 +487,18 @@ look(void)
 	job_each(look_at_job, NULL);
 }
 
+/* Columns that are kept fresh: whether there are new jobs. */
+static bool
+look_at_fresh(void)
+{
+	TimestampTz again;
+	bool		submitted = job_fresh_scan(&again);
+
+	if (again != 0)
+		look_again_at(&report->scan_at, again);
+	return submitted;
+}
+
 static void
 scan(void)
 {
@@ -499,7 +511,7 @@ scan(void)
 	if (!ours)
 		return;
 	note_deaths();
-	job_fresh_scan();
+	(void) look_at_fresh();
 
 	begin();
 	look();
@@ -508,6 +520,8 @@ scan(void)
 	until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), WORK_TIME);
 	for (int i = 0; i < work.count && GetCurrentTimestamp() < until; i++)
 		do_work(work.jobs[i]);
+	if (work.count > 0 && look_at_fresh())
+		look_again_at(&report->scan_at, scan_time);	/* those that were ended are followed by others */
 	if (GetCurrentTimestamp() >= until)
 		look_again_at(&report->full_at, scan_time);
 	remove_inputs(until);

@@ -138,8 +138,6 @@ begin_planning(JobPlanning planning)
 		[JOB_PLANNING_BY_INDEX] = {"enable_seqscan", "enable_bitmapscan", "enable_sort", NULL},
 		[JOB_PLANNING_BY_ROW] = {"enable_hashjoin", "enable_mergejoin", "enable_seqscan", "enable_bitmapscan",
 		"enable_material", "enable_memoize", NULL},
-		[JOB_PLANNING_BY_HASH] = {"enable_nestloop", "enable_mergejoin", "enable_seqscan", "enable_bitmapscan",
-		"enable_indexscan", "enable_indexonlyscan", NULL},
 	};
 	int			level = NewGUCNestLevel();
 

@@ -6,8 +6,10 @@
  * tried without any rows: what fails then, too, is no row's fault (a table, a privilege), and raised.  Else
  * the rows are halved until those that fail are alone, and the others are written.
  *
- * Nobody is waited for: rows that others have locked are passed over before the statement runs, and what it
- * may yet have to wait for (a foreign key's row, a unique index's entry) ends by lock_timeout soon enough.
+ * Nobody is waited for: rows that others have locked are passed over before the statement runs.  Whoever locks a
+ * row in the moments between stops the statement, by lock_timeout, or by having changed the row; then it is tried
+ * again with the rows locked first, as the next chunks are at once.  What it may yet have to wait for (a foreign
+ * key's row, a unique index's entry) ends by lock_timeout as well.
  * Deferred constraints are checked with the statement, so that their errors are of the rows as well.
  */
 #include "postgres.h"
@@ -25,9 +27,11 @@
 #include "lines/lines.h"
 #include "rows.h"
 
-#define WAIT_FIRST	"20ms"			/* of a chunk's statement for a lock */
-#define WAIT_LATER	"1ms"			/* of the halves of one that had to wait longer */
-#define WAIT_HALVES	8				/* fewer rows that had to wait are not told apart */
+#define WAIT_FREE	"1ms"			/* of a chunk's statement for a lock: where rows are not locked first */
+#define WAIT_LOCKED	"10ms"			/* where they are */
+#define WAIT_HALVES	"1ms"			/* of the halves of one that had to wait longer */
+#define HALVES_MIN	8				/* fewer rows that had to wait are not told apart */
+#define SURELY		32				/* chunks that are locked first after one that failed */
 
 JobWriter *
 job_writer_make(JobRun *run)
@@ -76,32 +80,35 @@ job_version_sql(const JobPlan *plan)
 }
 
 void
-job_rows_write(JobRun *run, const JobStatement *statement, JobPlanning planning, Datum *values,
-			   Tuplestorestate *given, int given_count, JobRow **rows, int count)
+job_rows_write(JobRun *run, const JobStatement *statement, JobPlanning planning, Datum *values, Tuplestorestate *given,
+			   JobRow **rows, int count)
 {
 	uint64		written;
 
-	job_statement_give(statement, given);
+	if (given != NULL)
+		job_statement_give(statement, given);
 	job_statement_plan(statement, planning);
 	written = job_statement_execute(statement, values);
-	job_statement_take();
-	tuplestore_end(given);
-	if (written < given_count)
+	if (given != NULL)
+	{
+		job_statement_take();
+		tuplestore_end(given);
+	}
+	if (written < count)
 		ereport(ERROR,
 				(errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
 				 errmsg("the row was not written"),
 				 errdetail("A trigger or a row-level security policy of table \"%s\" leaves it as it is.",
 						   get_rel_name(run->plan->target_table))));
 	for (int i = 0; i < count; i++)
-		if (rows[i]->outcome == JOB_ROW_COMPUTED)
-			rows[i]->outcome = JOB_ROW_WRITTEN;
+		rows[i]->outcome = JOB_ROW_WRITTEN;
 }
 
 /* ---- one try ---- */
 
 /* NULL: it succeeded.  Else the error, in the current context, and everything is as it was before. */
 static ErrorData *
-try(JobRun *run, JobRow **rows, int count)
+try(JobRun *run, JobRow **rows, int count, bool surely)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -113,7 +120,7 @@ try(JobRun *run, JobRow **rows, int count)
 	{
 		MemoryContextSwitchTo(run->writer->context);
 		job_spi_begin();
-		run->writer->ops->write(run, rows, count);
+		run->writer->ops->write(run, rows, count, surely);
 		job_spi_end();
 		MemoryContextSwitchTo(context);
 		ReleaseCurrentSubTransaction();
@@ -124,6 +131,8 @@ try(JobRun *run, JobRow **rows, int count)
 		error = CopyErrorData();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
+		if (run->writer->ops->give_up != NULL)
+			run->writer->ops->give_up();
 		for (int i = 0; i < count; i++)
 			rows[i]->outcome = JOB_ROW_COMPUTED;
 	}
@@ -178,22 +187,22 @@ write_rows(JobRun *run, JobRow **rows, int count, bool tried)
 	int			half = count / 2;
 
 	CHECK_FOR_INTERRUPTS();
-	error = try(run, rows, count);
+	error = try(run, rows, count, true);
 	if (error == NULL)
 		return;
 	if (is_of_all_rows(error))
 		ReThrowError(error);
 	is_locked = error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE;
 	if (is_locked)
-		set_wait(WAIT_LATER);
+		set_wait(WAIT_HALVES);
 	if (!tried)
 	{
-		ErrorData  *without = try(run, NULL, 0);
+		ErrorData  *without = try(run, NULL, 0, true);
 
 		if (without != NULL)
 			ReThrowError(without);
 	}
-	if (count == 1 || (is_locked && count < WAIT_HALVES))
+	if (count == 1 || (is_locked && count < HALVES_MIN))
 	{
 		fail(rows, count, error);
 		return;
@@ -201,6 +210,29 @@ write_rows(JobRun *run, JobRow **rows, int count, bool tried)
 	FreeErrorData(error);
 	write_rows(run, rows, half, true);
 	write_rows(run, rows + half, count - half, true);
+}
+
+/* false: somebody came in between, or there is another error. */
+static bool
+write_free_rows(JobRun *run, JobRow **rows, int count)
+{
+	JobWriter  *writer = run->writer;
+	ErrorData  *error;
+
+	if (writer->surely > 0)
+	{
+		writer->surely--;
+		return false;
+	}
+	set_wait(WAIT_FREE);
+	error = try(run, rows, count, false);
+	if (error == NULL)
+		return true;
+	if (is_of_all_rows(error))
+		ReThrowError(error);
+	writer->surely = SURELY;
+	FreeErrorData(error);
+	return false;
 }
 
 static void
@@ -217,12 +249,15 @@ write_chunk(JobRun *run, JobChunk *chunk)
 	if (count > 0)
 	{
 		level = NewGUCNestLevel();
-		set_wait(WAIT_FIRST);
 		job_table_lock(run->plan->target_table, RowExclusiveLock);
 		job_spi_begin();
 		job_spi_execute("SET CONSTRAINTS ALL IMMEDIATE");
 		job_spi_end();
-		write_rows(run, rows, count, false);
+		if (!write_free_rows(run, rows, count))
+		{
+			set_wait(WAIT_LOCKED);
+			write_rows(run, rows, count, false);
+		}
 		AtEOXact_GUC(true, level);
 	}
 	pfree(rows);

@@ -52,18 +52,20 @@ prepare(JobRun *run)
 }
 
 static void
-write_rows(JobRun *run, JobRow **rows, int count)
+write_rows(JobRun *run, JobRow **rows, int count, bool surely)
 {
 	JobStatement *statement = &run->writer->write;
 	int			keys_count = run->plan->keys_count;
 	Datum	   *values = palloc(sizeof(Datum) * (keys_count + 1));
 	bool	   *nulls = palloc0(sizeof(bool) * (keys_count + 1));
+	JobRow	  **found = palloc(sizeof(JobRow *) * Max(count, 1));
 	Tuplestorestate *given;
 	int			given_count = 0;
 
 	if (run->plan->unchanged)
-		job_rows_look(run, rows, count, false);
-	job_rows_lock_target(run, rows, count);
+		job_rows_look(run, rows, count, JOB_LOOK_ONLY);
+	if (surely)
+		job_rows_lock_target(run, rows, count);
 	if (statement->plan == NULL)
 		prepare(run);
 	given = tuplestore_begin_heap(false, false, Max(work_mem, 64 * 1024));
@@ -71,13 +73,13 @@ write_rows(JobRun *run, JobRow **rows, int count)
 	{
 		if (rows[i]->outcome != JOB_ROW_COMPUTED)
 			continue;
+		found[given_count++] = rows[i];
 		memcpy(values, rows[i]->keys, sizeof(Datum) * keys_count);
 		values[keys_count] = rows[i]->result;
 		nulls[keys_count] = rows[i]->result_null;
 		tuplestore_putvalues(given, statement->given, values, nulls);
-		given_count++;
 	}
-	job_rows_write(run, statement, JOB_PLANNING_FREE, NULL, given, given_count, rows, count);
+	job_rows_write(run, statement, JOB_PLANNING_FREE, NULL, given, found, given_count);
 }
 
 const JobWriterOps job_writer_insert_ops = {

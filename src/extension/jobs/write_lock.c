@@ -3,12 +3,15 @@
  *	  What became of rows since they were read, and locks on them.
  *
  * A row is known by the place and the inserting transaction of its version: as long as that version is the
- * latest, nothing about the row has changed.  That is told without SQL, row by row, by looking there; and for
- * an UPDATE it is locked at once.  Rows that have another version by now are looked up by their key, together,
- * and their inputs compared with those that were read.
+ * latest, nothing about the row has changed.  That is told without SQL, row by row, by looking there.  For an
+ * UPDATE the row is locked, too; or, as that costs a good part of the UPDATE itself, taken for free where
+ * nobody has written a lock into it, if the statement that follows finds out who comes in between.  Rows that
+ * have another version by now are looked up by their key, together, and their inputs compared with those that
+ * were read.
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "access/tableam.h"
@@ -35,6 +38,7 @@ typedef struct Place
 	TupleTableSlot *slot;			/* keeps the row's page as it is, while */
 	TupleTableSlot *locked;			/* takes what is locked */
 	LockTupleMode mode;
+	bool		is_heap;
 } Place;
 
 static void
@@ -66,33 +70,44 @@ mode_for(Relation table, const JobPlan *plan)
 
 /* false: there is no such table any more. */
 static bool
-go(Place *place, const JobPlan *plan, Oid tableoid, bool lock)
+go(Place *place, const JobPlan *plan, Oid tableoid, JobLook how)
 {
 	if (place->table != NULL && place->tableoid == tableoid)
 		return true;
 	leave(place);
-	job_table_lock(tableoid, lock ? RowExclusiveLock : AccessShareLock);
+	job_table_lock(tableoid, how == JOB_LOOK_ONLY ? AccessShareLock : RowExclusiveLock);
 	place->table = try_table_open(tableoid, NoLock);
 	if (place->table == NULL)
 		return false;
 	place->tableoid = tableoid;
 	place->slot = table_slot_create(place->table, NULL);
 	place->locked = table_slot_create(place->table, NULL);
-	place->mode = lock ? mode_for(place->table, plan) : LockTupleNoKeyExclusive;
+	place->mode = how == JOB_LOOK_ONLY ? LockTupleNoKeyExclusive : mode_for(place->table, plan);
+	place->is_heap = place->table->rd_tableam == GetHeapamTableAmRoutine() && TTS_IS_BUFFERTUPLE(place->slot);
 	return true;
+}
+
+/* Nobody has ever tried to change or lock this version, or it is known that he failed. */
+static bool
+is_free(const Place *place)
+{
+	const BufferHeapTupleTableSlot *slot = (const BufferHeapTupleTableSlot *) place->slot;
+
+	return place->is_heap && (slot->base.tuple->t_data->t_infomask & HEAP_XMAX_INVALID) != 0;
 }
 
 /* false: the version that was read is not the latest one. */
 static bool
-look(Place *place, JobRow *row, Snapshot snapshot, bool lock)
+look(Place *place, JobRow *row, Snapshot snapshot, JobLook how)
 {
 	bool		null;
 	TM_FailureData failure;
 
-	if (!table_tuple_fetch_row_version(place->table, &row->tid, lock ? SnapshotAny : snapshot, place->slot) ||
+	if (!table_tuple_fetch_row_version(place->table, &row->tid, how == JOB_LOOK_ONLY ? snapshot : SnapshotAny,
+									   place->slot) ||
 		DatumGetTransactionId(slot_getsysattr(place->slot, MinTransactionIdAttributeNumber, &null)) != row->xmin)
 		return false;
-	if (!lock)
+	if (how == JOB_LOOK_ONLY || (how == JOB_LOOK_FREE && is_free(place)))
 		return true;
 	switch (table_tuple_lock(place->table, &row->tid, snapshot, place->locked, GetCurrentCommandId(false),
 							 place->mode, LockWaitSkip, 0, &failure))
@@ -245,16 +260,18 @@ ask(JobRun *run, const JobStatement *statement, JobRow **rows, int count, JobOut
 }
 
 void
-job_rows_look(JobRun *run, JobRow **rows, int count, bool lock)
+job_rows_look(JobRun *run, JobRow **rows, int count, JobLook how)
 {
 	JobWriter  *writer = run->writer;
 	Place		place = {0};
+	Snapshot	snapshot = GetActiveSnapshot();
 	int			others = 0;
+	bool		lock = how != JOB_LOOK_ONLY;
 	bool		gone = false;
 
 	for (int i = 0; i < count; i++)
 	{
-		if (go(&place, run->plan, rows[i]->tableoid, lock) && look(&place, rows[i], GetActiveSnapshot(), lock))
+		if (go(&place, run->plan, rows[i]->tableoid, how) && look(&place, rows[i], snapshot, how))
 			continue;
 		rows[i]->outcome = JOB_ROW_GONE;
 		others++;

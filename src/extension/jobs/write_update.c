@@ -2,14 +2,18 @@
  * write_update.c
  *	  Results into a column of the table that was read.
  *
- * The rows are locked before, and then found by their places: all at once, and matched with what they get in
- * a hash table.  Where the table has parts, each by itself: its key lets the executor look into one of them only.
+ * The rows are found by their places, all at once and in the table's order; infer.read_job_value() gives each the
+ * result that was computed for its place.  In a table with parts a place is one of each part: there the rows
+ * are given as a relation, and their keys let the executor look into one part only, for each by itself.
  */
 #include "postgres.h"
 
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "fmgr.h"
 #include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
@@ -17,14 +21,107 @@
 
 #define GIVEN_KEYS	4				/* columns before: place, table, result */
 
+/* ---- infer.read_job_value() ---- */
+
+/* What is being written: of this process, while the statement runs. */
+static struct
+{
+	JobRow	  **rows;				/* in the order of their places; NULL: nothing */
+	int			count;
+	int			next;				/* that the statement probably asks for */
+	Oid			type;
+} writing;
+
+static void
+stop_writing(void)
+{
+	writing.rows = NULL;
+}
+
+static int
+compare_places(const void *a, const void *b)
+{
+	return ItemPointerCompare(&(*(JobRow *const *) a)->tid, &(*(JobRow *const *) b)->tid);
+}
+
+static const JobRow *
+row_at(ItemPointer place)
+{
+	int			low = 0;
+	int			high = writing.count;
+
+	if (writing.next < high && ItemPointerEquals(&writing.rows[writing.next]->tid, place))
+		return writing.rows[writing.next++];
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+		int			order = ItemPointerCompare(&writing.rows[middle]->tid, place);
+
+		if (order == 0)
+		{
+			writing.next = middle + 1;
+			return writing.rows[middle];
+		}
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
+PG_FUNCTION_INFO_V1(infer_read_job_value);
+
+/* Place, NULL of the result's type. */
+Datum
+infer_read_job_value(PG_FUNCTION_ARGS)
+{
+	const JobRow *row;
+
+	if (writing.rows == NULL || get_fn_expr_argtype(fcinfo->flinfo, 1) != writing.type || PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("infer.read_job_value() has values for the statements of jobs only")));
+	row = row_at((ItemPointer) PG_GETARG_POINTER(0));
+	if (row == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("the row has changed since it was looked at")));
+	if (row->result_null)
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(row->result);
+}
+
+/* ---- the statement ---- */
+
+static void
+begin_update(StringInfo sql, const JobPlan *plan, const char *only, const char *value)
+{
+	initStringInfo(sql);
+	appendStringInfo(sql, "UPDATE %s%s AS infer_job_target SET %s = %s", only, plan->target_sql, plan->output.sql, value);
+	if (plan->version_column != NULL)
+		appendStringInfo(sql, ", %s = %s", plan->version_column->sql, job_version_sql(plan));
+}
+
 static void
 prepare(JobRun *run)
 {
 	const JobPlan *plan = run->plan;
-	bool		is_partitioned = get_rel_relkind(plan->target_table) == RELKIND_PARTITIONED_TABLE;
-	int			keys_count = is_partitioned ? plan->keys_count : 0;
 	Oid			parameter = TIDARRAYOID;
-	Oid		   *types = palloc(sizeof(Oid) * (GIVEN_KEYS - 1 + keys_count));
+	StringInfoData sql;
+
+	begin_update(&sql, plan, "ONLY ",
+				 psprintf("infer.read_job_value(infer_job_target.ctid, NULL::%s)",
+						  format_type_extended(plan->result_type, -1, FORMAT_TYPE_FORCE_QUALIFY)));
+	appendStringInfoString(&sql, "\n WHERE infer_job_target.ctid OPERATOR(pg_catalog.=) ANY ($1)");
+	job_statement_prepare(&run->writer->write, sql.data, 1, &parameter, NULL, CURSOR_OPT_GENERIC_PLAN);
+}
+
+static void
+prepare_parts(JobRun *run)
+{
+	const JobPlan *plan = run->plan;
+	Oid		   *types = palloc(sizeof(Oid) * (GIVEN_KEYS - 1 + plan->keys_count));
 	MemoryContext old;
 	TupleDesc	columns;
 	StringInfoData sql;
@@ -32,78 +129,94 @@ prepare(JobRun *run)
 	types[0] = TIDOID;
 	types[1] = OIDOID;
 	types[2] = plan->result_type;
-	for (int i = 0; i < keys_count; i++)
+	for (int i = 0; i < plan->keys_count; i++)
 		types[GIVEN_KEYS - 1 + i] = run->writer->key_types[i].type;
 	old = MemoryContextSwitchTo(run->context);
-	columns = job_given_columns(GIVEN_KEYS - 1 + keys_count, types);
+	columns = job_given_columns(GIVEN_KEYS - 1 + plan->keys_count, types);
 	MemoryContextSwitchTo(old);
 
-	initStringInfo(&sql);
-	appendStringInfo(&sql, "UPDATE %s AS infer_job_target SET %s = " JOB_GIVEN ".c3", plan->target_sql, plan->output.sql);
-	if (plan->version_column != NULL)
-		appendStringInfo(&sql, ", %s = %s", plan->version_column->sql, job_version_sql(plan));
+	begin_update(&sql, plan, "", JOB_GIVEN ".c3");
 	appendStringInfoString(&sql, "\n FROM " JOB_GIVEN
 						   "\n WHERE infer_job_target.ctid OPERATOR(pg_catalog.=) " JOB_GIVEN ".c1"
 						   " AND infer_job_target.tableoid OPERATOR(pg_catalog.=) " JOB_GIVEN ".c2");
-	job_sql_equal_given(&sql, keys_count, plan->target_keys, "infer_job_target.", run->writer->key_types, GIVEN_KEYS, false);
-	if (!is_partitioned)
-		appendStringInfoString(&sql, " AND infer_job_target.ctid OPERATOR(pg_catalog.=) ANY ($1)");
-	job_statement_prepare(&run->writer->write, sql.data, is_partitioned ? 0 : 1, &parameter, columns,
-						  CURSOR_OPT_GENERIC_PLAN);
+	job_sql_equal_given(&sql, plan->keys_count, plan->target_keys, "infer_job_target.", run->writer->key_types, GIVEN_KEYS,
+						false);
+	job_statement_prepare(&run->writer->write, sql.data, 0, NULL, columns, 0);
 }
 
-/* The places of rows that are COMPUTED. */
-static Datum
-places(JobRow **rows, int count)
-{
-	Datum	   *tids = palloc(sizeof(Datum) * Max(count, 1));
-	int			tids_count = 0;
+/* ---- rows ---- */
 
+static JobRow **
+rows_to_write(JobRow **rows, int count, int *found_count)
+{
+	JobRow	  **found = palloc(sizeof(JobRow *) * Max(count, 1));
+
+	*found_count = 0;
 	for (int i = 0; i < count; i++)
 		if (rows[i]->outcome == JOB_ROW_COMPUTED)
-			tids[tids_count++] = PointerGetDatum(&rows[i]->tid);
-	return PointerGetDatum(construct_array(tids, tids_count, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT));
+			found[(*found_count)++] = rows[i];
+	return found;
 }
 
 static void
-write_rows(JobRun *run, JobRow **rows, int count)
+write_plain(JobRun *run, JobRow **rows, int count)
+{
+	Datum	   *places = palloc(sizeof(Datum) * Max(count, 1));
+	Datum		array;
+
+	if (run->writer->write.plan == NULL)
+		prepare(run);
+	qsort(rows, count, sizeof(JobRow *), compare_places);
+	for (int i = 0; i < count; i++)
+		places[i] = PointerGetDatum(&rows[i]->tid);
+	array = PointerGetDatum(construct_array(places, count, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT));
+	writing.rows = rows;
+	writing.count = count;
+	writing.next = 0;
+	writing.type = run->plan->result_type;
+	job_rows_write(run, &run->writer->write, JOB_PLANNING_BY_ROW, &array, NULL, rows, count);
+	stop_writing();
+}
+
+static void
+write_parts(JobRun *run, JobRow **rows, int count)
 {
 	JobStatement *statement = &run->writer->write;
 	Datum	   *values;
 	bool	   *nulls;
-	Tuplestorestate *given;
-	int			given_count = 0;
-	bool		has_keys;
-	Datum		tids = (Datum) 0;
+	Tuplestorestate *given = tuplestore_begin_heap(false, false, Max(work_mem, 64 * 1024));
 
-	job_rows_look(run, rows, count, true);
 	if (statement->plan == NULL)
-		prepare(run);
+		prepare_parts(run);
 	values = palloc(sizeof(Datum) * statement->given->natts);
 	nulls = palloc0(sizeof(bool) * statement->given->natts);
-	given = tuplestore_begin_heap(false, false, Max(work_mem, 64 * 1024));
 	for (int i = 0; i < count; i++)
 	{
-		const JobRow *row = rows[i];
-
-		if (row->outcome != JOB_ROW_COMPUTED)
-			continue;
-		values[0] = PointerGetDatum(&row->tid);
-		values[1] = ObjectIdGetDatum(row->tableoid);
-		values[2] = row->result;
-		nulls[2] = row->result_null;
-		for (int k = GIVEN_KEYS - 1; k < statement->given->natts; k++)
-			values[k] = row->keys[k - GIVEN_KEYS + 1];
+		values[0] = PointerGetDatum(&rows[i]->tid);
+		values[1] = ObjectIdGetDatum(rows[i]->tableoid);
+		values[2] = rows[i]->result;
+		nulls[2] = rows[i]->result_null;
+		memcpy(values + GIVEN_KEYS - 1, rows[i]->keys, sizeof(Datum) * run->plan->keys_count);
 		tuplestore_putvalues(given, statement->given, values, nulls);
-		given_count++;
 	}
-	has_keys = statement->given->natts >= GIVEN_KEYS;
-	if (!has_keys)
-		tids = places(rows, count);
-	job_rows_write(run, statement, has_keys ? JOB_PLANNING_BY_ROW : JOB_PLANNING_BY_HASH, has_keys ? NULL : &tids, given,
-				   given_count, rows, count);
+	job_rows_write(run, statement, JOB_PLANNING_BY_ROW, NULL, given, rows, count);
+}
+
+static void
+write_rows(JobRun *run, JobRow **rows, int count, bool surely)
+{
+	JobRow	  **found;
+	int			found_count;
+
+	job_rows_look(run, rows, count, surely ? JOB_LOOK_LOCK : JOB_LOOK_FREE);
+	found = rows_to_write(rows, count, &found_count);
+	if (get_rel_relkind(run->plan->target_table) == RELKIND_PARTITIONED_TABLE)
+		write_parts(run, found, found_count);
+	else
+		write_plain(run, found, found_count);
 }
 
 const JobWriterOps job_writer_update_ops = {
 	.write = write_rows,
+	.give_up = stop_writing,
 };

@@ -187,6 +187,21 @@ check_columns(Relation table, const JobPlan *plan, const Bitmapset *columns)
 
 /* ---- expressions → triggers ---- */
 
+/* Expressions are written so that they mean the same in any session, as pg_dump does; until AtEOXact_GUC. */
+static int
+begin_writing(void)
+{
+	static const char *const settings[][2] = {
+		{"search_path", ""}, {"datestyle", "ISO"}, {"intervalstyle", "postgres"}, {"extra_float_digits", "1"}
+	};
+	int			nest = NewGUCNestLevel();
+
+	for (int i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
+								 false);
+	return nest;
+}
+
 static void
 add_column(StringInfo text, const char *row, Relation table, AttrNumber attribute)
 {
@@ -283,6 +298,7 @@ fresh_define(Fresh *fresh, Relation table, const JobRequest *request, const JobP
 	Node	   *condition = NULL;
 	Bitmapset  *columns = NULL;
 	FreshDefinition definition = {0};
+	int			nest;
 
 	inputs = analyse_inputs(table, plan);
 	if (request->condition != NULL)
@@ -294,8 +310,10 @@ fresh_define(Fresh *fresh, Relation table, const JobRequest *request, const JobP
 	for (int i = 0; !is_star(request->input) && i < plan->inputs_count; i++)
 		fresh->input_names = lappend(fresh->input_names, pstrdup(plan->inputs[i].name));
 	fresh->table = RelationGetRelid(table);
+	nest = begin_writing();
 	make_keeping(fresh->number, table, request, plan, inputs, condition);
 	make_clearing(fresh->number, table, plan, columns);
+	AtEOXact_GUC(true, nest);
 	definition.table = fresh->table;
 	definition.trigger = get_trigger_oid(fresh->table, fresh_trigger_name(fresh->number), false);
 	fresh_depend(fresh, &definition, server);
@@ -521,7 +539,6 @@ is_null_constant(Node *node)
 	return IsA(node, Const) && ((Const *) node)->constisnull;
 }
 
-/* Under an empty search_path, so that each name is found wherever it is read again. */
 static void
 add_texts(FreshDefinition *definition, const Fresh *fresh, FuncExpr *call)
 {
@@ -529,9 +546,8 @@ add_texts(FreshDefinition *definition, const Fresh *fresh, FuncExpr *call)
 	List	   *context;
 	RowExpr    *key = (RowExpr *) lfourth(call->args);
 	Node	   *condition = (Node *) list_nth(call->args, 4);
-	int			nest = NewGUCNestLevel();
+	int			nest = begin_writing();
 
-	(void) set_config_option("search_path", "", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	ChangeVarNodes((Node *) call, PRS2_NEW_VARNO, 1, 0);
 	context = deparse_context_for(name, definition->table);
 	if (fresh->input_names == NIL)

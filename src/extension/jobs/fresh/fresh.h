@@ -57,7 +57,9 @@ typedef struct Fresh				/* a row of infer.fresh */
 	char	   *class_;
 	Jsonb	   *options;
 	int32		priority;
-	char	   *search_path;
+	char	   *search_path;		/* of the session that keeps it; so the next two */
+	char	   *time_zone;
+	char	   *date_order;
 	int64		job;				/* the last one; 0: none */
 	int64		job_before;			/* that it follows, and that is dropped when it has ended well */
 	ItemPointerData tid;
@@ -81,7 +83,7 @@ typedef struct FreshDefinition
 	char		enabled;			/* as pg_trigger.tgenabled */
 	AttrNumber	output;
 	AttrNumber	version;
-	/* texts, as a session with an empty search_path writes them; NULL where the table was locked */
+	/* texts that mean the same in any session; NULL where the table was locked */
 	char	   *table_sql;
 	char	   *input;				/* a select list */
 	char	   *output_sql;
@@ -146,6 +148,7 @@ typedef struct FreshMarks
 	bool		known;				/* it has a place */
 	bool		rows;				/* there are marks that no job has served */
 	bool		all;
+	bool		held;				/* its job was cancelled, and it has not been marked since */
 	bool		prepared;			/* marks of prepared transactions wait for these to end */
 	int32		failures;			/* of jobs in a row */
 } FreshMarks;

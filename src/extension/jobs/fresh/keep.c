@@ -21,7 +21,6 @@
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -198,7 +197,7 @@ read_request(FunctionCallInfo fcinfo, JobRequest *request)
 		request->options = PG_GETARG_JSONB_P(10);
 	request->max_failures = JOB_MAX_FAILURES;
 	request->shards = 1;
-	request->search_path = pstrdup(GetConfigOption("search_path", false, false));
+	job_request_note_session(request);
 }
 
 static void
@@ -278,6 +277,8 @@ infer_keep_fresh(PG_FUNCTION_ARGS)
 	fresh.options = request.options;
 	fresh.priority = request.priority;
 	fresh.search_path = request.search_path;
+	fresh.time_zone = request.time_zone;
+	fresh.date_order = request.date_order;
 	fresh_define(&fresh, table, &request, plan, plan->model->server);
 	fresh_insert(&fresh);
 	relation_close(table, NoLock);
@@ -420,17 +421,33 @@ may_see(const Fresh *fresh, Oid table)
 
 /* What is being done about it. */
 static const char *
-state_of(const Fresh *fresh, const char *problem)
+state_of(const Fresh *fresh, const JobRecord *last, const char *problem)
 {
-	JobRecord  *last = fresh->job != 0 ? job_get(fresh->job) : NULL;
 	FreshMarks	marks;
 
-	if (last != NULL && !job_has_ended(last->state))
+	if (last != NULL && !job_has_ended(last->state) && last->state != JOB_VALIDATING)
 		return "updating";
 	if (problem != NULL)
 		return "stopped";
+	if (last != NULL && !job_has_ended(last->state))
+		return "waiting";
 	fresh_marks_peek(fresh->number, &marks);
+	if (marks.held)
+		return "stopped";
 	return !marks.known || marks.rows || marks.all ? "waiting" : "fresh";
+}
+
+/* What became of the last job that was run; NULL: it did all. */
+static char *
+failure_of(const Fresh *fresh, const JobRecord *last)
+{
+	if (last != NULL && last->state == JOB_VALIDATING)
+		last = fresh->job_before != 0 ? job_get(fresh->job_before) : NULL;
+	if (last != NULL && last->state == JOB_CANCELLED)
+		return psprintf("job " INT64_FORMAT " was cancelled", last->job);
+	if (last == NULL || last->state != JOB_FAILED)
+		return NULL;
+	return psprintf("job " INT64_FORMAT " failed: %s", last->job, last->message != NULL ? last->message : "");
 }
 
 static void
@@ -448,6 +465,7 @@ put_row(ReturnSetInfo *result, const Fresh *fresh, const FreshDefinition *defini
 	InferAnchor anchor;
 	int32		version;
 	const char *problem = fresh_problem(fresh, definition, &anchor, &version);
+	JobRecord  *last = fresh->job != 0 ? job_get(fresh->job) : NULL;
 
 	values[Anum_read_table - 1] = ObjectIdGetDatum(definition->table);
 	set_text(values, nulls, Anum_read_output, get_attname(definition->table, definition->output, true));
@@ -458,10 +476,10 @@ put_row(ReturnSetInfo *result, const Fresh *fresh, const FreshDefinition *defini
 	values[Anum_read_version - 1] = Int32GetDatum(version);
 	nulls[Anum_read_version - 1] = version == 0;
 	set_text(values, nulls, Anum_read_owner, GetUserNameFromId(fresh->owner, true));
-	set_text(values, nulls, Anum_read_state, state_of(fresh, problem));
+	set_text(values, nulls, Anum_read_state, state_of(fresh, last, problem));
 	values[Anum_read_job - 1] = Int64GetDatum(fresh->job);
 	nulls[Anum_read_job - 1] = fresh->job == 0;
-	set_text(values, nulls, Anum_read_problem, problem);
+	set_text(values, nulls, Anum_read_problem, problem != NULL ? problem : failure_of(fresh, last));
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 

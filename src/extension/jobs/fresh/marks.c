@@ -39,6 +39,7 @@
 
 #define PLACES_MAX		4096
 #define PREPARED_INTERVAL 10000		/* ms */
+#define UNSEEN_INTERVAL	UINT64CONST(1000000)	/* usec */
 #define TRANCHE_NAME	"infer fresh"
 
 typedef struct Place
@@ -67,6 +68,7 @@ typedef struct Places
 {
 	LWLock	   *lock;
 	int			used;				/* no place behind these */
+	pg_atomic_uint64 unseen_told;	/* when a column without a place was last told of */
 	Place		places[PLACES_MAX];
 } Places;
 
@@ -194,6 +196,7 @@ tell(Place *place, FreshMarks *marks)
 	marks->known = true;
 	marks->rows = !held && rows != place->rows_served;
 	marks->all = !held && all != place->all_served;
+	marks->held = held;
 	marks->prepared = place->prepared;
 	marks->failures = place->failures;
 }
@@ -460,18 +463,30 @@ fresh_note(int64 number, Datum version, bool isnull, Oid type)
 	}
 }
 
-/* Whether the column had no mark before. */
+/* Whether the scanner has to look: it does not know of marks yet, or waits for another one. */
 static bool
 commit_note(const Note *note, Place *place)
 {
 	bool		all = note->all || (note->believed && note->version.text_hash != place->version.text_hash);
-	bool		was_pending = is_pending(place);
+	bool		known = is_pending(place) && !place->held;
 
 	if (note->rows)
 		pg_atomic_fetch_add_u32(&place->rows, 1);
 	if (all)
 		pg_atomic_fetch_add_u32(&place->all, 1);
-	return (note->rows || all) && !was_pending;
+	return (note->rows || all) && !known;
+}
+
+/* A kept column that the scanner has not seen, say of a restored table: it makes the place, and marks it. */
+static bool
+is_to_be_seen(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (places->used == PLACES_MAX || (uint64) now - pg_atomic_read_u64(&places->unseen_told) < UNSEEN_INTERVAL)
+		return false;
+	pg_atomic_write_u64(&places->unseen_told, (uint64) now);
+	return true;
 }
 
 static void
@@ -484,8 +499,10 @@ commit_notes(void)
 	{
 		Place	   *place = find_place(notes[i].number);
 
-		if (place != NULL)		/* else the scanner marks it when it makes one */
+		if (place != NULL)
 			news |= commit_note(&notes[i], place);
+		else
+			news |= is_to_be_seen();
 	}
 	LWLockRelease(places->lock);
 	if (news)
@@ -557,6 +574,7 @@ shared_startup(void)
 	if (!found)
 	{
 		memset(places, 0, sizeof(Places));
+		pg_atomic_init_u64(&places->unseen_told, 0);
 		places->lock = &GetNamedLWLockTranche(TRANCHE_NAME)->lock;
 	}
 	LWLockRelease(AddinShmemInitLock);

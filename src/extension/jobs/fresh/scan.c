@@ -31,6 +31,21 @@
 #define INTERVAL		1			/* seconds from the end of a job to the next one */
 #define INTERVAL_FAILED	10			/* after one that failed, then twice that and so on */
 #define INTERVAL_MAX	3600
+#define LOOK_BUSY		1			/* seconds until the next look, where somebody had a lock */
+#define LOOK_STOPPED	10			/* where something is in the way, that nobody tells when it is gone */
+#define LOOK_RESTORED	60			/* where the trigger may come yet */
+
+static bool submitted;				/* a job, by this scan */
+static TimestampTz next_look;		/* 0: when it is told */
+
+static void
+look_again(int seconds)
+{
+	TimestampTz time = GetCurrentTimestamp() + seconds * USECS_PER_SEC;
+
+	if (next_look == 0 || time < next_look)
+		next_look = time;
+}
 
 /* ---- what a kept column is ---- */
 
@@ -183,6 +198,8 @@ submit(Fresh *fresh, const FreshDefinition *definition, const InferAnchor *ancho
 	request.max_failures = JOB_MAX_FAILURES;
 	request.shards = 1;
 	request.search_path = fresh->search_path;
+	request.time_zone = fresh->time_zone;
+	request.date_order = fresh->date_order;
 	request.fresh = fresh->number;
 
 	record.job = job_next_number();
@@ -203,6 +220,7 @@ submit(Fresh *fresh, const FreshDefinition *definition, const InferAnchor *ancho
 	fresh->job = record.job;
 	fresh_update(fresh);
 	fresh_marks_submitted(fresh->number, record.job, all);
+	submitted = true;
 }
 
 static TimestampTz
@@ -249,12 +267,13 @@ look(Fresh *fresh, List *triggers)
 
 	if (definition == NULL)
 	{
-		/* of a restored one the trigger may come yet */
-		if (damaged == NULL && OidIsValid(fresh->table))
+		if (damaged != NULL || !OidIsValid(fresh->table))
 		{
-			fresh_delete(fresh);
-			fresh_marks_forget(fresh->number);
+			look_again(LOOK_RESTORED);
+			return;
 		}
+		fresh_delete(fresh);
+		fresh_marks_forget(fresh->number);
 		return;
 	}
 	last = fresh->job != 0 ? job_get(fresh->job) : NULL;
@@ -271,10 +290,14 @@ look(Fresh *fresh, List *triggers)
 	if (fresh_problem(fresh, definition, &anchor, &version) != NULL)
 	{
 		fresh_marks_all(fresh->number);	/* what happens meanwhile may go unseen */
+		look_again(LOOK_STOPPED);
 		return;
 	}
 	if (definition->input == NULL)
-		return;					/* the table is locked */
+	{
+		look_again(LOOK_BUSY);	/* the table is locked */
+		return;
+	}
 	adopt(fresh, definition, &anchor);
 	fresh_version_make(anchor.name, version, &known);
 	fresh_marks_version(fresh->number, &known);
@@ -297,6 +320,8 @@ look_in_transaction(int64 number)
 		if (fresh != NULL)
 			look(fresh, fresh_triggers());
 	}
+	else
+		look_again(LOOK_BUSY);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 }
@@ -315,14 +340,15 @@ look_safely(int64 number, MemoryContext context)
 		EmitErrorReport();
 		FlushErrorState();
 		AbortCurrentTransaction();
+		look_again(LOOK_STOPPED);
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
 }
 
 /* In no transaction. */
-void
-job_fresh_scan(void)
+bool
+job_fresh_scan(TimestampTz *again)
 {
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "infer fresh", ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
@@ -330,6 +356,8 @@ job_fresh_scan(void)
 	List	   *rows;
 	ListCell   *lc;
 
+	next_look = 0;
+	submitted = false;
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	rows = fresh_list();
@@ -354,6 +382,8 @@ job_fresh_scan(void)
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
+	*again = next_look;
+	return submitted;
 }
 
 /* ---- a version was activated: in that transaction ---- */

@@ -40,6 +40,8 @@ enum								/* columns of infer.fresh */
 	Anum_fresh_options,
 	Anum_fresh_priority,
 	Anum_fresh_search_path,
+	Anum_fresh_time_zone,
+	Anum_fresh_date_order,
 	Anum_fresh_job,
 	Anum_fresh_job_before,
 	Natts_fresh = Anum_fresh_job_before
@@ -127,6 +129,8 @@ form(Relation table, const Fresh *fresh)
 	values[Anum_fresh_options - 1] = JsonbPGetDatum(fresh->options);
 	values[Anum_fresh_priority - 1] = Int32GetDatum(fresh->priority);
 	set_text(values, nulls, Anum_fresh_search_path, fresh->search_path);
+	set_text(values, nulls, Anum_fresh_time_zone, fresh->time_zone);
+	set_text(values, nulls, Anum_fresh_date_order, fresh->date_order);
 	values[Anum_fresh_job - 1] = Int64GetDatum(fresh->job);
 	nulls[Anum_fresh_job - 1] = fresh->job == 0;
 	values[Anum_fresh_job_before - 1] = Int64GetDatum(fresh->job_before);
@@ -155,6 +159,8 @@ deform(Relation table, HeapTuple tuple)
 	fresh->options = DatumGetJsonbPCopy(values[Anum_fresh_options - 1]);
 	fresh->priority = DatumGetInt32(values[Anum_fresh_priority - 1]);
 	fresh->search_path = TEXT(Anum_fresh_search_path);
+	fresh->time_zone = TEXT(Anum_fresh_time_zone);
+	fresh->date_order = TEXT(Anum_fresh_date_order);
 	fresh->job = nulls[Anum_fresh_job - 1] ? 0 : DatumGetInt64(values[Anum_fresh_job - 1]);
 	fresh->job_before = nulls[Anum_fresh_job_before - 1] ? 0 : DatumGetInt64(values[Anum_fresh_job_before - 1]);
 	fresh->tid = tuple->t_self;
@@ -263,5 +269,6 @@ infer_fresh_restored(PG_FUNCTION_ARGS)
 	fresh->table = InvalidOid;
 	fresh->job = 0;
 	fresh->job_before = 0;
+	infer_jobs_changed();
 	return PointerGetDatum(form(data->tg_relation, fresh));
 }
