@@ -9,7 +9,6 @@
  */
 #include "encoder_fixture.h"
 #include "folder_fixture.h"
-#include "heap.h"
 #include "wide_model.h"
 
 #define WORDS	64
@@ -436,6 +435,34 @@ test_bounds(void)
 	encoder_close(&f);
 }
 
+/* Of a device of little memory they may take an eighth. */
+static void
+test_share(void)
+{
+	struct device_options options = {.threads = 1, .memory = UINT64_C(64) << 20};
+	struct status status = {0};
+	struct device *device = device_open("cpu", &options, &status);
+	struct encoder_fixture f;
+	uint64_t	most = 0;
+	uint32_t	lengths = 0;
+
+	if (!encoder_open_path(&f, device, ENCODER_FOLDER "graph_t5", "{\"max_tokens\":200}"))
+		tap_ok(false, "graph_t5 opens: %s", f.status.message);
+	for (uint32_t length = 1; f.model != NULL && length <= 120; length++)
+	{
+		struct text_graph_program *p = text_graph_take(graph_of(&f), length, f.queue, &f.status);
+
+		lengths += p != NULL;
+		if (p != NULL)
+			text_graph_give(graph_of(&f), p);
+		most = graph_of(&f)->programs_bytes > most ? graph_of(&f)->programs_bytes : most;
+	}
+	tap_ok(lengths == 120 && most > UINT64_C(4) << 20 && most <= UINT64_C(8) << 20, "and of a device of 64 MB they take at most 8: %lu bytes",
+		   (unsigned long) most);
+	encoder_close(&f);
+	device->ops->close(device);
+}
+
 /* ---- what is refused ---- */
 
 static void
@@ -533,6 +560,7 @@ main(void)
 	test_counters();
 	test_packed();
 	test_bounds();
+	test_share();
 	test_odd();
 	test_refusals();
 	test_profile();

@@ -137,7 +137,18 @@ read_output(struct text_graph *g, struct status *status)
 	return true;
 }
 
-/* ---- open and close ---- */
+/* ---- open ---- */
+
+static uint64_t
+programs_most(struct device *device)
+{
+	struct device_info info = {0};
+	uint64_t	share;
+
+	device->ops->info(device, &info);
+	share = info.bytes_budget / TEXT_GRAPH_PROGRAMS_SHARE;
+	return share > 0 && share < TEXT_GRAPH_PROGRAMS_BYTES ? share : TEXT_GRAPH_PROGRAMS_BYTES;
+}
 
 static bool
 open_graph(struct text_graph *g, const struct text_graph_source *source, struct status *status)
@@ -159,6 +170,7 @@ text_graph_open(const struct text_graph_source *source, struct device *device, s
 		return NULL;
 	}
 	g->device = device;
+	g->programs_most = programs_most(device);
 	g->files = *source->files;
 	for (uint32_t i = 0; i < g->files.count; i++)
 		bytes += g->files.files[i].size;

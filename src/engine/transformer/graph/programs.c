@@ -161,7 +161,7 @@ program_make(struct text_graph *g, uint32_t length, struct device_queue *queue, 
 static void
 evict(struct text_graph *g)
 {
-	while (g->programs_count > TEXT_GRAPH_PROGRAMS_MAX || g->programs_bytes > TEXT_GRAPH_PROGRAMS_BYTES)
+	while (g->programs_count > TEXT_GRAPH_PROGRAMS_MAX || g->programs_bytes > g->programs_most)
 	{
 		struct text_graph_program **oldest = NULL, *p;
 

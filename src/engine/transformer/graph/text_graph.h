@@ -22,7 +22,8 @@
 #include "../../model/model.h"
 
 #define TEXT_GRAPH_PROGRAMS_MAX		256u
-#define TEXT_GRAPH_PROGRAMS_BYTES	(UINT64_C(128) << 20)	/* of all programs that are kept for another time */
+#define TEXT_GRAPH_PROGRAMS_BYTES	(UINT64_C(128) << 20)	/* of all programs that are kept for another time; */
+#define TEXT_GRAPH_PROGRAMS_SHARE	8			/* but no more of the device's memory than one in so many */
 
 enum text_graph_output
 {
@@ -77,6 +78,7 @@ struct text_graph
 	struct text_graph_program *programs;	/* last used first */
 	uint32_t	programs_count;
 	uint64_t	programs_bytes;
+	uint64_t	programs_most;		/* bytes of them, if not more are in use */
 	uint64_t	compiled;			/* counted: programs */
 };
 
