@@ -82,6 +82,7 @@ CREATE TABLE infer.job_item
 	updated		timestamptz NOT NULL,
 	PRIMARY KEY (job, shard, item)
 );
+CREATE INDEX job_item_state ON infer.job_item (job, state, shard, item);
 COMMENT ON TABLE infer.job_item IS 'items of jobs that are not simply done: read infer.job_errors instead';
 
 /* The rows of a source that is read once. */
@@ -274,7 +275,7 @@ COMMENT ON COLUMN infer.jobs.state IS 'validating, in_progress, finalizing, comp
 COMMENT ON COLUMN infer.jobs.model IS 'name@version: all rows are computed by this version';
 COMMENT ON COLUMN infer.jobs.owner IS 'the role that submitted it, and as which it runs';
 COMMENT ON COLUMN infer.jobs.job_priority IS 'the highest one that waits is started first';
-COMMENT ON COLUMN infer.jobs.source IS 'the table that is scored, the query, or "JSON lines"';
+COMMENT ON COLUMN infer.jobs.source IS 'the table that is scored, the query, the file, or "JSON lines" that were sent';
 COMMENT ON COLUMN infer.jobs.target IS 'the table that results are written into; NULL: infer.export_results() gives them';
 COMMENT ON COLUMN infer.jobs.total IS 'rows; NULL before they are counted';
 COMMENT ON COLUMN infer.jobs.total_estimated IS 'whether total is an estimate';

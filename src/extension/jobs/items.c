@@ -155,14 +155,17 @@ runner_settle_row(Runner *runner, JobRow *row, TimestampTz now)
 	elog(ERROR, "a row was left in state %d", row->outcome);
 }
 
+/* Goes on behind those found last, so that many items are looked at once; then from the first again. */
 JobItem *
 runner_due_items(Runner *runner, int max, int *count)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	TimestampTz next_due;
-	JobItem    *items = job_items(runner->job, runner->shard, JOB_ITEM_PENDING, 0, max, now, count, &next_due);
+	int64		after = runner->items_after;
+	JobItem    *items = job_items(runner->job, runner->shard, JOB_ITEM_PENDING, after, max, now, count, &next_due);
 
-	if (*count == max)
+	runner->items_after = *count == max ? items[max - 1].item : 0;
+	if (*count == max || after > 0)
 		runner->items_due = now;	/* there may be more of them */
 	else if (*count > 0 || next_due != 0)
 		runner->items_due = next_due;

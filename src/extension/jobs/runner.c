@@ -477,6 +477,14 @@ shift(void)
 	return chunk;
 }
 
+/* With nothing else left, many items (of infer.retry_job) are to come in chunks that are worth it. */
+static void
+adapt_to_items(const JobChunk *chunk, double seconds)
+{
+	if (runner.read_all && chunk->rows_count >= runner.rows_next && seconds < CHUNK_SECONDS / 2)
+		runner.rows_next *= 2;
+}
+
 /* How many rows the next chunk is to have, after this one has been written. */
 static void
 adapt(const JobChunk *chunk)
@@ -492,6 +500,8 @@ adapt(const JobChunk *chunk)
 	else
 		INSTR_TIME_SUBTRACT(taken, runner.written);
 	runner.written = now;
+	if (chunk->of_items)
+		adapt_to_items(chunk, INSTR_TIME_GET_DOUBLE(taken));
 	if (chunk->of_items || chunk->rows_count == 0)
 		return;
 	rate = chunk->rows_count / Max(INSTR_TIME_GET_DOUBLE(taken), 1e-6);
@@ -615,6 +625,7 @@ begin_session(void)
 	runner.read_all = runner.items_sent = false;
 	runner.chunks_count = 0;
 	runner.items_due = 0;
+	runner.items_after = 0;
 	INSTR_TIME_SET_ZERO(runner.written);
 }
 

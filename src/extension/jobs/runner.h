@@ -52,6 +52,7 @@ typedef struct Runner
 	bool		items_sent;			/* one of them is of items */
 	int64		items_pending;
 	TimestampTz items_due;			/* none of them is due before */
+	int64		items_after;		/* the next ones are looked for behind this one */
 	instr_time	written;			/* when the last chunk was; zero: none was */
 } Runner;
 

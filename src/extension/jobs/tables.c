@@ -15,6 +15,7 @@
 #include "access/xlog.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "commands/sequence.h"
 #include "common/hashfn.h"
@@ -351,15 +352,21 @@ typedef struct JobScan
 	LOCKMODE	lock;
 } JobScan;
 
-/* Of the rows with these first columns of the primary key. */
+/* Of the rows with these first columns of an index. */
 static void
-begin(JobScan *scan, const char *table, LOCKMODE lock, ScanKeyData *keys, int keys_count)
+begin_by(JobScan *scan, const char *table, const char *index, LOCKMODE lock, ScanKeyData *keys, int keys_count)
 {
 	scan->table = table_open(relation(table), lock);
 	scan->lock = lock;
 	scan->snapshot = infer_latest_snapshot();
-	scan->scan = systable_beginscan(scan->table, relation(psprintf("%s_pkey", table)), true, scan->snapshot,
-									keys_count, keys);
+	scan->scan = systable_beginscan(scan->table, relation(index), true, scan->snapshot, keys_count, keys);
+}
+
+/* Of the primary key. */
+static void
+begin(JobScan *scan, const char *table, LOCKMODE lock, ScanKeyData *keys, int keys_count)
+{
+	begin_by(scan, table, psprintf("%s_pkey", table), lock, keys, keys_count);
 }
 
 static bool
@@ -843,16 +850,21 @@ job_item_delete(JobItem *item)
 	delete_at("job_item", &item->tid);
 }
 
-/* Scans a job's items, or those of one of its shards, above the item after. */
+/*
+ * Scans a job's items in that state, or those of one of its shards above the item after, by shard and number: many
+ * more may be in another state.
+ */
 static void
-begin_items(JobScan *scan, int64 job, int32 shard, int64 after)
+begin_items(JobScan *scan, int64 job, int32 shard, JobItemState state, int64 after)
 {
-	ScanKeyData keys[3];
+	ScanKeyData keys[4];
 
 	key_int64(&keys[0], Anum_item_job, job);
-	key_int32(&keys[1], Anum_item_shard, shard);
-	ScanKeyInit(&keys[2], Anum_item_item, BTGreaterStrategyNumber, F_INT8GT, Int64GetDatum(after));
-	begin(scan, "job_item", AccessShareLock, keys, shard > 0 ? 3 : 1);
+	ScanKeyEntryInitialize(&keys[1], 0, Anum_item_state, BTEqualStrategyNumber, InvalidOid, DEFAULT_COLLATION_OID,
+						   F_TEXTEQ, CStringGetTextDatum(item_state_names[state]));
+	key_int32(&keys[2], Anum_item_shard, shard);
+	ScanKeyInit(&keys[3], Anum_item_item, BTGreaterStrategyNumber, F_INT8GT, Int64GetDatum(after));
+	begin_by(scan, "job_item", "job_item_state", AccessShareLock, keys, shard > 0 ? 4 : 2);
 }
 
 JobItem *
@@ -866,13 +878,11 @@ job_items(int64 job, int32 shard, JobItemState state, int64 after, int max, Time
 
 	*count = 0;
 	*next_due = 0;
-	begin_items(&scan, job, shard, after);
+	begin_items(&scan, job, shard, state, after);
 	while (next(&scan, &values, &tid, NULL))
 	{
 		JobItem    *item = &items[*count];
 
-		if (strcmp(get_text(&values, Anum_item_state), item_state_names[state]) != 0)
-			continue;
 		read_item(&values, &tid, item);
 		if (state == JOB_ITEM_PENDING && due != 0 && item->due > due)
 		{
@@ -894,10 +904,9 @@ job_items_count(int64 job, int32 shard, JobItemState state)
 	ItemPointerData tid;
 	int64		count = 0;
 
-	begin_items(&scan, job, shard, 0);
+	begin_items(&scan, job, shard, state, 0);
 	while (next(&scan, &values, &tid, NULL))
-		if (strcmp(get_text(&values, Anum_item_state), item_state_names[state]) == 0)
-			count++;
+		count++;
 	end(&scan);
 	return count;
 }
