@@ -161,6 +161,15 @@ is($server->safe_psql("SELECT infer.retry_job($job)"), '7', 'what failed can be 
 is(ended($job), 'completed', 'and ends');
 is(export($job), $lines, 'with the same errors');
 
+# Many that failed come again in chunks that are worth it.
+my $bad = submit_file('bad.jsonl', join "\n", request('fine', '/v1/infer', model => 'plus', input => [1]), map { request("bad-$_", '/v1/nowhere', model => 'plus') } 1 .. 5000);
+is(ended($bad), 'completed', 'a file of bad lines, but for one');
+my $chunks = $server->safe_psql("SELECT sum(chunks) FROM infer.job_shard WHERE job = $bad");
+is($server->safe_psql("SELECT infer.retry_job($bad)"), '5000', 'all can be tried again');
+is(ended($bad), 'completed', 'and fail again');
+cmp_ok($server->safe_psql("SELECT sum(chunks) - $chunks FROM infer.job_shard WHERE job = $bad"), '<', 20, 'in few chunks');
+is($server->safe_psql("SELECT done, failed FROM infer.jobs WHERE job = $bad"), '1|5000', 'and are counted once');
+
 # ---- from a client, and back ----
 
 my $file = $server->write_file('client.jsonl', request('a', '/v1/infer', model => 'plus', input => [1]) . "\n" . request('b "\\"', '/v1/infer', input => [2]) . "\n");
@@ -184,7 +193,7 @@ like($warning, qr/WARNING:.* 1 of 2 lines cannot be run\nDETAIL:  line 2: permis
 is(ended($said, user => 'ann'), 'completed', 'the other line is run');
 is_deeply([ map { $_->{error} ? $_->{error}{code} : $_->{response}{body} } map { $json->decode($_) } split /\n/, export($said, user => 'ann') ],
 	[ 4, 'permission_denied' ], 'as its owner');
-is($server->psql_sqlstate("SELECT infer.export_results($said)", user => 'bob'), '42704', 'others do not see the responses');
+is($server->psql_sqlstate("SELECT infer.export_results($said)", user => 'bob'), '42501', 'others do not see the responses');
 is(export($said, user => 'chief'), export($said), 'members of the role do');
 is($server->psql_sqlstate("SELECT infer.import_requests(" . quoted(request('a', '/v1/infer', model => 'plus', input => [1])) . ')', user => 'bob'), '22023',
 	'who may use no model of a file makes no job');

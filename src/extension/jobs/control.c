@@ -23,9 +23,8 @@
 
 /* ---- which job ---- */
 
-/* As it is now. */
-static JobRecord *
-find_job(int64 job)
+JobRecord *
+job_find(int64 job)
 {
 	JobRecord  *record = job_get(job);
 
@@ -47,13 +46,13 @@ static JobRecord *
 lock_job(int64 job, const char *function)
 {
 	job_check_may_write(function);
-	(void) find_job(job);
+	(void) job_find(job);
 	(void) job_lock(job, true);
-	return find_job(job);
+	return job_find(job);
 }
 
-static void
-check_ended(const JobRecord *record, const char *what)
+void
+job_check_ended(const JobRecord *record, const char *what)
 {
 	if (!job_has_ended(record->state))
 		ereport(ERROR,
@@ -164,7 +163,7 @@ check_may_retry(const JobRecord *record)
 {
 	int64		other;
 
-	check_ended(record, "retried");
+	job_check_ended(record, "retried");
 	if (strcmp(record->origin, job_origin()) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -276,7 +275,7 @@ infer_wait_job(PG_FUNCTION_ARGS)
 		end = job_time_after(GetCurrentTimestamp(), PG_GETARG_INTERVAL_P(1));
 	for (;;)
 	{
-		JobRecord  *record = find_job(PG_GETARG_INT64(0));
+		JobRecord  *record = job_find(PG_GETARG_INT64(0));
 		long		wait = until(end, (long) pause);
 
 		state = record->state;
@@ -303,7 +302,7 @@ infer_drop_job(PG_FUNCTION_ARGS)
 {
 	JobRecord  *record = lock_job(PG_GETARG_INT64(0), "infer.drop_job()");
 
-	check_ended(record, "dropped");
+	job_check_ended(record, "dropped");
 	job_delete(record->job);
 	PG_RETURN_VOID();
 }

@@ -131,6 +131,14 @@ extern TimestampTz job_expiry(const JobRequest *request, TimestampTz submitted);
 /* Raises where nothing can be written, or no job can run. */
 extern void job_check_may_write(const char *function);
 
+/* ---- control.c ---- */
+
+/* As it is now; raises unless there is such a job, and the current user has its owner's rights. */
+extern struct JobRecord *job_find(int64 job);
+
+/* Raises unless it has; what: "dropped". */
+extern void job_check_ended(const struct JobRecord *record, const char *what);
+
 /* ---- tables.c ---- */
 
 typedef struct JobRecord			/* a row of infer.job */

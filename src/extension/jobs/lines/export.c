@@ -12,7 +12,6 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/json.h"
 #include "utils/memutils.h"
@@ -41,7 +40,7 @@ typedef struct LineEnd				/* of a line without a response */
 
 typedef struct Export
 {
-	const JobRecord *record;
+	JobRecord  *record;
 	ReturnSetInfo *set;
 	ends_hash  *ends;
 	MemoryContext line_context;
@@ -189,24 +188,6 @@ read_ends(Export *export, JobItemState state)
 
 /* ---- SQL ---- */
 
-static JobRecord *
-find_job(int64 job)
-{
-	JobRecord  *record = job_get(job);
-
-	if (record == NULL || !job_is_owned(record))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("job " INT64_FORMAT " does not exist", job)));
-	if (!job_has_ended(record->state))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("job " INT64_FORMAT " has not ended", job),
-				 errdetail("Its state is %s.", job_state_name(record->state)),
-				 errhint("Wait for it with infer.wait_job().")));
-	return record;
-}
-
 PG_FUNCTION_INFO_V1(infer_export_results);
 Datum
 infer_export_results(PG_FUNCTION_ARGS)
@@ -215,7 +196,8 @@ infer_export_results(PG_FUNCTION_ARGS)
 	int64		job = PG_GETARG_INT64(0);
 	LineTable  *table;
 
-	export.record = find_job(job);
+	export.record = job_find(job);
+	job_check_ended(export.record, "exported");
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	export.set = (ReturnSetInfo *) fcinfo->resultinfo;
 	export.ends = ends_create(CurrentMemoryContext, 256, NULL);
