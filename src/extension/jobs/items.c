@@ -104,6 +104,8 @@ fail(Runner *runner, JobRow *row, bool retryable, TimestampTz now)
 	item->due = 0;
 	put_item(runner, row, item, now);
 	runner->run.shard->failed++;
+	if (!retryable)
+		row->outcome = JOB_ROW_FAILED;
 }
 
 static void

@@ -575,8 +575,8 @@ extern bool job_fresh_scan(TimestampTz *again);
 extern void job_fresh_begin(int64 fresh, int64 job);
 
 /*
- * Likewise, in the transaction that writes a chunk: rows that failed are marked as such in the version column, so
- * that the next job leaves them out.
+ * Likewise, in the transaction that writes a chunk, when its rows are settled: those that are JOB_ROW_FAILED are marked
+ * as such in the version column, so that the next job leaves them out.
  */
 extern void job_fresh_failed(const JobRun *run, const JobChunk *chunk);
 

@@ -455,11 +455,13 @@ write_chunk(JobChunk *chunk)
 	job_compute_collect(&runner.run, chunk);
 	check_computed(chunk);
 	job_write(&runner.run, chunk);
-	job_fresh_failed(&runner.run, chunk);
 	INSTR_TIME_SET_CURRENT(chunk->write_time);
 	INSTR_TIME_SUBTRACT(chunk->write_time, begun);
 	if (settle(chunk))
+	{
+		job_fresh_failed(&runner.run, chunk);
 		too_many = runner_has_failed(&runner);
+	}
 	note_progress();
 	MemoryContextSwitchTo(runner.run.context);
 	runner_commit(&runner);

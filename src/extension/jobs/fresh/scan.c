@@ -31,6 +31,7 @@
 #define INTERVAL		1			/* seconds from the end of a job to the next one */
 #define INTERVAL_FAILED	10			/* after one that failed, then twice that and so on */
 #define INTERVAL_MAX	3600
+#define ITEMS_LOOK		1000
 #define LOOK_BUSY		1			/* seconds until the next look, where somebody had a lock */
 #define LOOK_STOPPED	10			/* where something is in the way, that nobody tells when it is gone */
 #define LOOK_RESTORED	60			/* where the trigger may come yet */
@@ -110,14 +111,30 @@ rows_of(int64 job, int64 *failed)
 	return rows;
 }
 
+/* Rows have failed that may not the next time: they are left marked, and the next job waits. */
+static bool
+is_to_be_tried_again(int64 job)
+{
+	int			count;
+	TimestampTz next_due;
+	JobItem    *items = job_items(job, 0, JOB_ITEM_FAILED, 0, ITEMS_LOOK, 0, &count, &next_due);
+
+	for (int i = 0; i < count; i++)
+		if (items[i].retryable)
+			return true;
+	return false;
+}
+
 /* A job that did nothing is forgotten, and of those that did all well only the last one is kept. */
 static void
 settle(Fresh *fresh, const JobRecord *last)
 {
 	int64		failed;
+	int64		rows = rows_of(last->job, &failed);
+	bool		again = last->state == JOB_COMPLETED && failed > 0 && is_to_be_tried_again(last->job);
 
-	fresh_marks_ended(fresh->number, last->job, last->state);
-	if (last->state == JOB_COMPLETED && rows_of(last->job, &failed) == 0)
+	fresh_marks_ended(fresh->number, last->job, again ? JOB_FAILED : last->state);
+	if (last->state == JOB_COMPLETED && rows == 0)
 	{
 		if (!job_lock(last->job, false))
 			return;
