@@ -31,6 +31,7 @@ CREATE TABLE infer.job
 	resume_at	timestamptz,			-- nothing to do before
 	facts		jsonb					-- what the request meant when it was submitted: model, statements, versions
 );
+CREATE INDEX job_state ON infer.job (state COLLATE "C");		-- few have not ended
 COMMENT ON TABLE infer.job IS 'jobs: read infer.jobs instead';
 
 CREATE TABLE infer.job_shard

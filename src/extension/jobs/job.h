@@ -264,6 +264,7 @@ extern bool job_input_delete_some(int64 job, int max);
 
 /* Each job, with the others freed; false from each: no more of them. */
 extern void job_each(bool (*each) (JobRecord *record, void *arg), void *arg);
+extern void job_each_unfinished(bool (*each) (JobRecord *record, void *arg), void *arg);	/* state by state */
 
 extern void job_shard_insert(JobShard *shard);
 extern JobShard *job_shard_get(int64 job, int32 shard);

@@ -63,7 +63,7 @@ is_named(JobRecord *record, void *arg)
 	NamedJob   *named = arg;
 
 	if (record->name == NULL || strcmp(record->name, named->name) != 0 || record->owner != named->owner ||
-		job_has_ended(record->state) || strcmp(record->origin, named->origin) != 0)
+		strcmp(record->origin, named->origin) != 0)
 		return true;
 	named->job = record->job;
 	return false;
@@ -75,7 +75,7 @@ job_find_named(Oid owner, const char *name)
 	NamedJob	named = {.origin = job_origin(), .name = name, .owner = owner};
 
 	job_lock_name(owner, name);
-	job_each(is_named, &named);
+	job_each_unfinished(is_named, &named);
 	return named.job;
 }
 

@@ -545,18 +545,17 @@ job_get(int64 job)
 	return record;
 }
 
-void
-job_each(bool (*each) (JobRecord *record, void *arg), void *arg)
+/* Whether each wants more. */
+static bool
+walk(JobScan *scan, bool (*each) (JobRecord *record, void *arg), void *arg)
 {
-	JobScan		scan;
 	Values		values;
 	ItemPointerData tid;
 	TransactionId xmin;
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "infer job", ALLOCSET_SMALL_SIZES);
 	bool		more = true;
 
-	begin(&scan, "job", AccessShareLock, NULL, 0);
-	while (more && next(&scan, &values, &tid, &xmin))
+	while (more && next(scan, &values, &tid, &xmin))
 	{
 		MemoryContext old = MemoryContextSwitchTo(context);
 		JobRecord  *record = read_job(&values, &tid, xmin);
@@ -565,8 +564,38 @@ job_each(bool (*each) (JobRecord *record, void *arg), void *arg)
 		more = each(record, arg);
 		MemoryContextReset(context);
 	}
-	end(&scan);
 	MemoryContextDelete(context);
+	return more;
+}
+
+void
+job_each(bool (*each) (JobRecord *record, void *arg), void *arg)
+{
+	JobScan		scan;
+
+	begin(&scan, "job", AccessShareLock, NULL, 0);
+	(void) walk(&scan, each, arg);
+	end(&scan);
+}
+
+/* However long the history is: by an index on the state. */
+void
+job_each_unfinished(bool (*each) (JobRecord *record, void *arg), void *arg)
+{
+	bool		more = true;
+
+	for (int state = 0; state < lengthof(state_names) && more; state++)
+	{
+		JobScan		scan;
+		ScanKeyData key;
+
+		if (job_has_ended(state))
+			continue;
+		ScanKeyInit(&key, Anum_job_state, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(state_names[state]));
+		begin_by(&scan, "job", "job_state", AccessShareLock, &key, 1);
+		more = walk(&scan, each, arg);
+		end(&scan);
+	}
 }
 
 void
