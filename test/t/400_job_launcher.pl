@@ -200,6 +200,20 @@ with_stopped_engine(sub {
 });
 all_end('all jobs end');
 
+# ---- a database that cannot be connected to ----
+
+$session = $server->background_psql(database => 'other');
+$session->query('SELECT 1');
+my $holder = $server->background_psql;
+$holder->query('BEGIN; ALTER DATABASE other RENAME TO renamed');
+$job = $session->query("SELECT $submit");
+my $here = submit();
+ends($here, 'completed', 'a database that somebody holds does not hold up others');
+$holder->query('ROLLBACK');
+ends($job, 'completed', 'and its jobs run when it is free', database => 'other');
+$holder->quit;
+$session->quit;
+
 # ---- DROP DATABASE ----
 
 is($server->psql_sqlstate('DROP DATABASE other'), '', 'a database without running jobs is dropped');
@@ -234,6 +248,22 @@ for my $mode ('fast', 'immediate')
 	all_end("unfinished jobs go on after a restart ($mode)");
 	is($server->safe_psql("SELECT count(*) FROM infer.job WHERE state = 'completed' AND job IN (" . join(', ', @jobs) . ')'), '3', 'to their end');
 }
+
+# ---- a standby that is promoted ----
+
+my $standby = $server->start_standby('infer.engine_timeout' => '1h');
+is($standby->safe_psql('SELECT pid IS NULL, infer.read_job_wait(NULL) FROM infer.read_job_launcher()'), 't|the launcher of jobs',
+	'a standby has no launcher');
+with_stopped_engine(sub {
+	@jobs = map { submit() } 1 .. 3;
+	ok(workers('2'), 'two jobs run');
+	ok($standby->poll_query_until("SELECT count(*) FROM infer.job WHERE state = 'in_progress'", '2'), 'which the standby knows');
+	$standby->safe_psql('SELECT pg_promote()');
+	ok($standby->poll_query_until('SELECT count(*) FROM infer.job WHERE finished IS NULL', '0'), 'once promoted it takes them up');
+});
+is($standby->safe_psql("SELECT count(*) FROM infer.job WHERE state = 'completed' AND job IN (" . join(', ', @jobs) . ')'), '3', 'and completes them');
+$standby->stop;
+all_end('here they run as well');
 
 # ---- a worker that ends ----
 
@@ -334,7 +364,10 @@ $server->reload('infer.job_retention' => '1s');
 ok($server->poll_query_until('SELECT count(*) FROM infer.job', '0'), 'until infer.job_retention');
 is($server->safe_psql('SELECT count(*) FROM infer.job_shard'), '0', 'with all that belongs to them');
 $job = submit();
+# more than one scan removes
+$server->safe_psql('INSERT INTO infer.job_item SELECT ' . $job . ", 1, i, '{a}', 'failed', 1, NULL, NULL, false, NULL, now() FROM generate_series(1, 25000) i");
 ok($server->poll_query_until("SELECT last_value >= $job AND NOT EXISTS (SELECT FROM infer.job) FROM infer.job_id"), 'and those that end later, at their time');
+is($server->safe_psql('SELECT count(*) FROM infer.job_item'), '0', 'with many items');
 $server->reload('infer.job_retention' => '30d');
 
 # ---- the extension goes ----

@@ -16,7 +16,7 @@
  *	tables.c		infer.job, job_shard, job_item ⇄ structs
  *	request.c		arguments ⇄ jsonb		plan/		what they mean
  *	submit.c		submit_job				control.c	cancel, retry, wait, drop
- *	shared.c		slots, and the launcher's mail-box	  launcher.c, scanner.c
+ *	launcher/		what starts runners, ends jobs, and tells of both; slots
  *	runner.c		the loop of a shard		compute.c	chunk → engine → results
  *	read.c			source → chunk			write.c		chunk → target			keys.c	keys ⇄ texts
  *	items.c			rows that come back		digest.c	of inputs and outputs
@@ -262,9 +262,15 @@ extern void job_input_delete(int64 job);	/* of a job of which nothing is left to
 extern int64 job_input_next(int64 after);
 extern bool job_input_delete_some(int64 job, int max);
 
-/* Each job, with the others freed; false from each: no more of them. */
-extern void job_each(bool (*each) (JobRecord *record, void *arg), void *arg);
-extern void job_each_unfinished(bool (*each) (JobRecord *record, void *arg), void *arg);	/* state by state */
+/* The same for all that job_delete() deletes but the job and its shards. */
+extern bool job_delete_some(int64 job, int max);
+
+/*
+ * Each job that has not ended; each that has, in the order of their ends.  The others are freed meanwhile; false
+ * from each: no more of them.
+ */
+extern void job_each_unfinished(bool (*each) (JobRecord *record, void *arg), void *arg);
+extern void job_each_ended(bool (*each) (JobRecord *record, void *arg), void *arg);
 
 extern void job_shard_insert(JobShard *shard);
 extern JobShard *job_shard_get(int64 job, int32 shard);
@@ -581,7 +587,7 @@ extern void job_fresh_begin(int64 fresh, int64 job);
  */
 extern void job_fresh_failed(const JobRun *run, const JobChunk *chunk);
 
-/* ---- shared.c ---- */
+/* ---- launcher/ ---- */
 
 #define JOB_SLOTS_MAX	64			/* infer.max_job_workers at most */
 

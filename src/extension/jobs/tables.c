@@ -545,57 +545,61 @@ job_get(int64 job)
 	return record;
 }
 
-/* Whether each wants more. */
-static bool
-walk(JobScan *scan, bool (*each) (JobRecord *record, void *arg), void *arg)
+/* Those with that key of their time of end, in its order. */
+static void
+each_by_end(ScanKey key, bool (*each) (JobRecord *record, void *arg), void *arg)
 {
-	Values		values;
-	ItemPointerData tid;
-	TransactionId xmin;
+	Relation	table = table_open(relation("job"), AccessShareLock);
+	Relation	index = index_open(relation("job_finished"), AccessShareLock);
+	Snapshot	snapshot = infer_latest_snapshot();
+	SysScanDesc scan = systable_beginscan_ordered(table, index, snapshot, 1, key);
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "infer job", ALLOCSET_SMALL_SIZES);
+	HeapTuple	tuple;
 	bool		more = true;
 
-	while (more && next(scan, &values, &tid, &xmin))
+	while (more && HeapTupleIsValid(tuple = systable_getnext_ordered(scan, ForwardScanDirection)))
 	{
 		MemoryContext old = MemoryContextSwitchTo(context);
-		JobRecord  *record = read_job(&values, &tid, xmin);
+		Values		values;
+		JobRecord  *record;
 
+		heap_deform_tuple(tuple, RelationGetDescr(table), values.values, values.nulls);
+		record = read_job(&values, &tuple->t_self, HeapTupleHeaderGetXmin(tuple->t_data));
 		MemoryContextSwitchTo(old);
 		more = each(record, arg);
 		MemoryContextReset(context);
 	}
+	systable_endscan_ordered(scan);
+	UnregisterSnapshot(snapshot);
+	index_close(index, AccessShareLock);
+	table_close(table, AccessShareLock);
 	MemoryContextDelete(context);
-	return more;
 }
 
-void
-job_each(bool (*each) (JobRecord *record, void *arg), void *arg)
+/* flag: SK_SEARCHNULL or SK_SEARCHNOTNULL. */
+static void
+init_end_key(ScanKey key, int flag)
 {
-	JobScan		scan;
-
-	begin(&scan, "job", AccessShareLock, NULL, 0);
-	(void) walk(&scan, each, arg);
-	end(&scan);
+	ScanKeyEntryInitialize(key, SK_ISNULL | flag, Anum_job_finished, InvalidStrategy, InvalidOid, InvalidOid, InvalidOid,
+						   (Datum) 0);
 }
 
-/* However long the history is: by an index on the state. */
 void
 job_each_unfinished(bool (*each) (JobRecord *record, void *arg), void *arg)
 {
-	bool		more = true;
+	ScanKeyData key;
 
-	for (int state = 0; state < lengthof(state_names) && more; state++)
-	{
-		JobScan		scan;
-		ScanKeyData key;
+	init_end_key(&key, SK_SEARCHNULL);
+	each_by_end(&key, each, arg);
+}
 
-		if (job_has_ended(state))
-			continue;
-		ScanKeyInit(&key, Anum_job_state, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(state_names[state]));
-		begin_by(&scan, "job", "job_state", AccessShareLock, &key, 1);
-		more = walk(&scan, each, arg);
-		end(&scan);
-	}
+void
+job_each_ended(bool (*each) (JobRecord *record, void *arg), void *arg)
+{
+	ScanKeyData key;
+
+	init_end_key(&key, SK_SEARCHNOTNULL);
+	each_by_end(&key, each, arg);
 }
 
 void
@@ -643,26 +647,41 @@ job_input_next(int64 after)
 	return job;
 }
 
-bool
-job_input_delete_some(int64 job, int max)
+/* Up to *max rows of a job, which becomes what is left of it. */
+static void
+delete_some(const char *name, int64 job, int *max)
 {
 	JobScan		scan;
 	ScanKeyData key;
 	Values		values;
 	ItemPointerData tid;
-	int			count = 0;
 
 	key_int64(&key, 1, job);
-	begin(&scan, "job_input", RowExclusiveLock, &key, 1);
-	while (count < max && next(&scan, &values, &tid, NULL))
+	begin(&scan, name, RowExclusiveLock, &key, 1);
+	while (*max > 0 && next(&scan, &values, &tid, NULL))
 	{
 		CHECK_FOR_INTERRUPTS();
 		CatalogTupleDelete(scan.table, &tid);
-		count++;
+		(*max)--;
 	}
 	end(&scan);
 	CommandCounterIncrement();
-	return count == max;
+}
+
+bool
+job_input_delete_some(int64 job, int max)
+{
+	delete_some("job_input", job, &max);
+	return max == 0;
+}
+
+bool
+job_delete_some(int64 job, int max)
+{
+	delete_some("job_input", job, &max);
+	delete_some("job_request", job, &max);
+	delete_some("job_item", job, &max);
+	return max == 0;
 }
 
 /* ---- infer.job_shard ---- */

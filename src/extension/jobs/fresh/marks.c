@@ -34,7 +34,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-#include "../launcher.h"
+#include "../launcher/launcher.h"
 #include "fresh.h"
 
 #define PLACES_MAX		4096

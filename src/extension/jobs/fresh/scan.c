@@ -25,7 +25,7 @@
 #include "utils/timestamp.h"
 
 #include "../../compat.h"
-#include "../launcher.h"
+#include "../launcher/launcher.h"
 #include "fresh.h"
 
 #define INTERVAL		1			/* seconds from the end of a job to the next one */

@@ -28,7 +28,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-#include "../catalog/internal.h"
+#include "../../catalog/internal.h"
 
 typedef struct Change
 {

@@ -13,11 +13,9 @@
 
 #include "launcher.h"
 
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
-#include "utils/elog.h"
 #include "utils/timestamp.h"
 
 #define TRANCHE_NAME "infer jobs"
@@ -393,7 +391,26 @@ job_slots_limit(int max)
 	LWLockRelease(jobs_shared->lock);
 }
 
-/* ---- deaths ---- */
+/* ---- slots, by their runners ---- */
+
+JobSlot *
+job_slot_take(Datum arg)
+{
+	JobSlot    *slot;
+
+	LWLockAcquire(jobs_shared->lock, LW_EXCLUSIVE);
+	slot = slot_of(arg);
+	if (slot != NULL && slot->state != JOB_SLOT_RESERVED)
+		slot = NULL;
+	if (slot != NULL)
+	{
+		slot->state = JOB_SLOT_ATTACHED;
+		slot->pid = MyProcPid;
+		slot->latch = MyLatch;
+	}
+	LWLockRelease(jobs_shared->lock);
+	return slot;
+}
 
 /* With the lock.  Where there is no room, it is only tried again. */
 static void
@@ -411,122 +428,56 @@ note_death(const JobSlot *slot, int sqlstate, const char *message)
 	strlcpy(death->message, message, JOB_DEATH_MESSAGE);
 }
 
+void
+job_slot_give_back(JobSlot *slot, bool died, int sqlstate, const char *message)
+{
+	LWLockAcquire(jobs_shared->lock, LW_EXCLUSIVE);
+	if (died)
+		note_death(slot, sqlstate, message);
+	flag(slot->database);
+	free_slot(slot);
+	LWLockRelease(jobs_shared->lock);
+}
+
+/* ---- deaths ---- */
+
+/* With the lock. */
+static void
+forget_deaths(Oid database, JobDeath *taken, int *taken_count)
+{
+	int			kept = 0;
+
+	for (int i = 0; i < jobs_shared->deaths_count; i++)
+	{
+		if (jobs_shared->deaths[i].database != database)
+			jobs_shared->deaths[kept++] = jobs_shared->deaths[i];
+		else if (taken != NULL)
+			taken[(*taken_count)++] = jobs_shared->deaths[i];
+	}
+	jobs_shared->deaths_count = kept;
+}
+
 JobDeath *
 job_deaths_take(int *count)
 {
 	JobDeath   *deaths = palloc(sizeof(JobDeath) * JOB_DEATHS_MAX);
-	int			kept = 0;
 
 	*count = 0;
 	LWLockAcquire(jobs_shared->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < jobs_shared->deaths_count; i++)
-	{
-		if (jobs_shared->deaths[i].database == MyDatabaseId)
-			deaths[(*count)++] = jobs_shared->deaths[i];
-		else
-			jobs_shared->deaths[kept++] = jobs_shared->deaths[i];
-	}
-	jobs_shared->deaths_count = kept;
+	forget_deaths(MyDatabaseId, deaths, count);
 	LWLockRelease(jobs_shared->lock);
 	return deaths;
 }
 
-/* ---- in a runner ---- */
-
-static JobSlot *my_slot = NULL;
-static int	my_sqlstate = 0;		/* of the last error that went to the log */
-static char my_message[JOB_DEATH_MESSAGE];
-static emit_log_hook_type prev_emit_log_hook = NULL;
-
-/* What ends a runner is told by its last error. */
-static void
-note_error(ErrorData *edata)
-{
-	int			length;
-
-	if (prev_emit_log_hook)
-		prev_emit_log_hook(edata);
-	if (edata->elevel < ERROR || edata->message == NULL)
-		return;
-	length = pg_mbcliplen(edata->message, strlen(edata->message), JOB_DEATH_MESSAGE - 1);
-	memcpy(my_message, edata->message, length);
-	my_message[length] = '\0';
-	my_sqlstate = edata->sqlerrcode;
-}
-
-static void
-slot_exit(int code, Datum arg)
-{
-	LWLockAcquire(jobs_shared->lock, LW_EXCLUSIVE);
-	if (code != 0)
-		note_death(my_slot, my_sqlstate, my_message);
-	flag(my_slot->database);
-	free_slot(my_slot);
-	my_slot = NULL;
-	LWLockRelease(jobs_shared->lock);
-}
-
 void
-job_slot_attach(Datum arg, Oid *database, Oid *owner, int64 *job, int32 *shard)
+job_forget_database(Oid database)
 {
-	JobSlot    *slot;
-
-	prev_emit_log_hook = emit_log_hook;
-	emit_log_hook = note_error;
+	int			i;
 
 	LWLockAcquire(jobs_shared->lock, LW_EXCLUSIVE);
-	slot = slot_of(arg);
-	if (slot != NULL && slot->state == JOB_SLOT_RESERVED)
-	{
-		slot->state = JOB_SLOT_ATTACHED;
-		slot->pid = MyProcPid;
-		slot->latch = MyLatch;
-		*database = slot->database;
-		*owner = slot->owner;
-		*job = slot->job;
-		*shard = slot->shard;
-		my_slot = slot;
-	}
+	forget_deaths(database, NULL, NULL);
+	i = find_prepared(database);
+	if (i < jobs_shared->prepared_count)
+		jobs_shared->prepared[i] = jobs_shared->prepared[--jobs_shared->prepared_count];
 	LWLockRelease(jobs_shared->lock);
-
-	if (my_slot == NULL)			/* the launcher has given it up */
-		proc_exit(0);
-	before_shmem_exit(slot_exit, (Datum) 0);
-}
-
-void
-job_slot_shard(int32 shard)
-{
-	LWLockAcquire(jobs_shared->lock, LW_EXCLUSIVE);
-	my_slot->shard = shard;
-	flag(my_slot->database);
-	LWLockRelease(jobs_shared->lock);
-}
-
-void
-job_slot_phase(JobPhase phase, int64 chunk, int rows)
-{
-	LWLockAcquire(jobs_shared->lock, LW_EXCLUSIVE);
-	my_slot->phase = phase;
-	my_slot->chunk = chunk;
-	my_slot->rows = rows;
-	LWLockRelease(jobs_shared->lock);
-}
-
-bool
-job_slot_is_cancelled(void)
-{
-	return pg_atomic_read_u32(&my_slot->cancelled) != 0;
-}
-
-bool
-job_slot_is_wanted(void)
-{
-	return job_slot_must_leave() || pg_atomic_read_u32(&jobs_shared->waiting) > 0;
-}
-
-bool
-job_slot_must_leave(void)
-{
-	return pg_atomic_read_u32(&my_slot->leave) != 0;
 }

@@ -15,7 +15,7 @@
 #ifndef INFER_JOBS_LAUNCHER_H
 #define INFER_JOBS_LAUNCHER_H
 
-#include "job.h"
+#include "../job.h"
 
 #include "port/atomics.h"
 #include "storage/latch.h"
@@ -67,11 +67,9 @@ typedef struct JobReport
 {
 	uint64		scan;				/* its number */
 	Oid			database;
-	bool		is_full;			/* ended jobs were looked at as well */
 	bool		prepared;			/* a prepared transaction may bring jobs yet */
 	bool		truncated;			/* there were more candidates */
 	TimestampTz scan_at;			/* earliest time that changes something; 0: none */
-	TimestampTz full_at;			/* likewise for ended jobs */
 	int			candidates_count;	/* in the order in which they are to start */
 	JobCandidate candidates[JOB_CANDIDATES_MAX];
 } JobReport;
@@ -125,12 +123,6 @@ extern bool job_prepared_lock(LOCKMODE mode, bool wait);
 
 extern void infer_job_launcher_init(void);	/* registers it */
 
-typedef struct JobScannerArgument	/* a scanner's bgw_extra */
-{
-	uint64		number;				/* of the scan */
-	bool		full;				/* look at jobs that have ended as well */
-} JobScannerArgument;
-
 /* ---- shared.c: for the launcher ---- */
 
 /* Has the database scanned.  Never raises; sets the launcher's latch. */
@@ -167,6 +159,19 @@ extern void job_slots_release_reserved(void);
 
 /* Has the runners leave that are more than max, those that would start last. */
 extern void job_slots_limit(int max);
+
+/* ---- shared.c: for slot.c ---- */
+
+/* The slot of a reservation becomes this process's; NULL: it has been taken back. */
+extern JobSlot *job_slot_take(Datum arg);
+
+/* Frees it, and has its database scanned.  died: a death is noted, with that error. */
+extern void job_slot_give_back(JobSlot *slot, bool died, int sqlstate, const char *message);
+
+/* ---- shared.c: deaths ---- */
+
+/* A database that is gone. */
+extern void job_forget_database(Oid database);
 
 /* The deaths in this database, which are then forgotten. */
 extern JobDeath *job_deaths_take(int *count);
