@@ -170,6 +170,27 @@ is(ended($bad), 'completed', 'and fail again');
 cmp_ok($server->safe_psql("SELECT sum(chunks) - $chunks FROM infer.job_shard WHERE job = $bad"), '<', 20, 'in few chunks');
 is($server->safe_psql("SELECT done, failed FROM infer.jobs WHERE job = $bad"), '1|5000', 'and are counted once');
 
+# ---- the documentation's lines, with a real model ----
+
+SKIP:
+{
+	chomp(my $folder = `'$InferServer::top/script/fetch-models' --folder minilm`);
+	skip 'minilm: all-MiniLM-L6-v2 could not be fetched', 4 if $? != 0;
+	my $copy = $server->dir =~ s{/[^/]+$}{/minilm}r;
+	my ($documented) = do { local (@ARGV, $/) = ("$InferServer::top/docs/jobs.md"); <> };
+	my @documented = $documented =~ /^    (\{"custom_id".*"method".*)$/mg;
+
+	system('cp', '-rL', $folder, $copy) == 0 && system('chmod', '-R', 'a+rX', $copy) == 0 or die "$folder cannot be copied";
+	$server->safe_psql("SELECT infer.create_model('minilm', '$copy'); SELECT infer.create_model('reranker', '$InferServer::top/test/fixtures/text/bert_cross');
+		SELECT infer.create_model('churn', '$InferServer::top/test/fixtures/values/regression.onnx', '{\"features\": [\"age\", \"plan_months\", \"calls\"]}')");
+	$job = submit_file('documented.jsonl', join "\n", @documented);
+	is(ended($job), 'completed', 'the lines of docs/jobs.md');
+	is($server->safe_psql("SELECT done, failed FROM infer.jobs WHERE job = $job"), '4|0', 'are run as they stand there');
+	$of = responses(export($job));
+	is_deeply(embedding('a-1', 0), said("infer.embed('minilm', 'The food was delicious.')"), 'a real embedding');
+	is_deeply([ map { scalar @{ $_->{embedding} } } @{ body('a-2')->{data} } ], [ 128, 128 ], 'and shorter ones');
+}
+
 # ---- from a client, and back ----
 
 my $file = $server->write_file('client.jsonl', request('a', '/v1/infer', model => 'plus', input => [1]) . "\n" . request('b "\\"', '/v1/infer', input => [2]) . "\n");
