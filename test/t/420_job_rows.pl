@@ -381,6 +381,25 @@ thirty('fast');
 $server->safe_psql('ALTER TABLE fast SET UNLOGGED');
 is(run(q{'fast', input => 'a', output => 'x'}), 'completed 30 0 0', 'an unlogged table');
 
+# ---- few rows of many ----
+
+# Reads that would go through the whole table are cut: a read passes over 50,000 keys at first.
+$server->safe_psql(<<'SQL');
+CREATE TABLE sparse (id int PRIMARY KEY, a float8, x float8);
+INSERT INTO sparse SELECT i, i % 50000 FROM generate_series(1, 200000) i;
+VACUUM ANALYZE sparse;
+ALTER DATABASE infer SET cpu_tuple_cost = 10;
+SELECT pg_stat_reset_single_table_counters('sparse_pkey'::regclass);
+SQL
+is(run(q{'sparse', input => 'a', output => 'x', condition => 'a = 7'}), 'completed 4 0 0', 'few rows of many');
+is($server->safe_psql("SELECT array_agg(id ORDER BY id), min(x), max(x) FROM sparse WHERE x IS NOT NULL"),
+	'{7,50007,100007,150007}|8|8', 'those that meet the condition');
+ok($server->poll_query_until("SELECT idx_scan >= 6 FROM pg_stat_user_indexes WHERE indexrelname = 'sparse_pkey'"),
+	'a read passes over so many keys only');
+is(run(q{'sparse', input => 'a', output => 'x', condition => 'a > 100', shards => 2}), 'completed 199596 0 0', 'many rows of many');
+is($server->safe_psql("SELECT count(*) FROM sparse WHERE x = a + 1"), 199600, 'each of them');
+$server->safe_psql('ALTER DATABASE infer RESET cpu_tuple_cost');
+
 # ---- another target ----
 
 thirty('source');

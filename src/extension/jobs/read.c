@@ -145,8 +145,6 @@ job_read(JobRun *run, JobChunk *chunk, int rows_max)
 	chunk->last = false;
 	chunk->of_items = false;
 	run->reader->ops->read(run, chunk, Max(rows_max, 1));
-	if (chunk->rows_count > 0)
-		job_reader_move(run, chunk->rows[chunk->rows_count - 1].keys);
 }
 
 void

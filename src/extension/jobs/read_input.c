@@ -204,7 +204,7 @@ job_reader_materialise(JobRun *run)
 
 	job_spi_begin();
 	job_statement_prepare(&statement, query_sql(run), 0, NULL, NULL, CURSOR_OPT_NO_SCROLL);
-	job_statement_query(&statement, NULL, JOB_PLANNING_FREE, receive_input, &m);
+	job_statement_query(&statement, NULL, JOB_PLANNING_FREE, NULL, receive_input, &m);
 	insert_batch(&m);
 	SPI_freeplan(statement.plan);
 	job_spi_end();
@@ -459,6 +459,8 @@ read_rows(JobRun *run, JobChunk *chunk, int rows_max)
 	}
 	end(&scan);
 	chunk->last = !filling.full;
+	if (chunk->rows_count > 0)
+		job_reader_move(run, chunk->rows[chunk->rows_count - 1].keys);
 }
 
 static void

@@ -5,6 +5,10 @@
  * Each read is planned with its values: where a chunk begins and how many rows it has decide between an
  * index in the key's order and sorting what a selective condition leaves.  A planner that keeps sorting for
  * chunks that turn out full was wrong about how many rows there are, and is told to use the index.
+ *
+ * Where few rows meet a condition, a read might pass over millions of others for a chunk, with its snapshot.  If
+ * going through all that is left is dear, and rows are filtered, a read passes over so many keys only, as take a
+ * fraction of a second: the key that is so many further is looked up first.
  */
 #include "postgres.h"
 
@@ -12,12 +16,19 @@
 #include "catalog/pg_type.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
+#include "utils/datum.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "rows.h"
 
 #define SORTED_MAX	3				/* full chunks that may be sorted, of a reader */
+#define COST_MAX	250000			/* of all rows that are left, as the planner counts: some seconds */
+#define AHEAD_FIRST	50000			/* keys */
+#define AHEAD_MIN	10000
+#define AHEAD_MAX	4000000
+#define AHEAD_FAST	0.25			/* seconds: more keys next time */
+#define AHEAD_SLOW	1.0				/* fewer */
 
 /* The version of a row, its key and its inputs, from columns first, first + 1, ... of a slot. */
 static void
@@ -61,11 +72,48 @@ receive_row(TupleTableSlot *slot, void *arg)
 	return true;
 }
 
-/* Parameters: the position's keys, if there is one; the high key's, if there is one; how many rows. */
-static void
-prepare_read(JobRun *run, JobStatement *statement, bool behind)
+/* Of a chunk that is being read. */
+typedef struct Reading
 {
-	JobReader  *reader = run->reader;
+	JobFilling	filling;			/* first: receive_row is given it */
+	bool		bounded;
+	bool		sorts;
+	bool		refused;
+} Reading;
+
+static bool
+accept_read(const JobPlanned *planned, void *arg)
+{
+	Reading    *reading = arg;
+
+	reading->sorts = planned->sorts;
+	reading->refused = !reading->bounded && planned->filters && planned->cost > COST_MAX;
+	return !reading->refused;
+}
+
+/* Adds a condition on the keys, and its parameters. */
+static int
+add_keys(StringInfo sql, JobRun *run, Oid *types, int count, bool behind)
+{
+	const JobPlan *plan = run->plan;
+	const JobKeyType *key_types = run->reader->key_types;
+
+	if (behind)
+		job_sql_behind(sql, plan, key_types, count + 1);
+	else
+		job_sql_up_to(sql, plan, key_types, count + 1);
+	for (int i = 0; i < plan->keys_count; i++)
+		types[count++] = key_types[i].type;
+	return count;
+}
+
+/*
+ * Parameters: the keys that the rows are behind, if behind; those up to which they are, if up_to; how many
+ * rows, or which one.
+ */
+static void
+prepare_read(JobRun *run, JobStatement *statement, bool behind, bool up_to, bool ahead)
+{
 	const JobPlan *plan = run->plan;
 	Oid		   *types = palloc(sizeof(Oid) * (2 * plan->keys_count + 1));
 	int			count = 0;
@@ -74,52 +122,143 @@ prepare_read(JobRun *run, JobStatement *statement, bool behind)
 	initStringInfo(&sql);
 	appendStringInfoString(&sql, "SELECT tableoid, ctid, xmin");
 	job_sql_columns(&sql, plan->keys_count, plan->keys);
-	job_sql_columns(&sql, plan->inputs_count, plan->inputs);
-	appendStringInfoString(&sql, job_sql_from(plan));
+	if (!ahead)
+		job_sql_columns(&sql, plan->inputs_count, plan->inputs);
+	appendStringInfoString(&sql, ahead ? job_sql_from_all(plan) : job_sql_from(plan));
 	if (behind)
-	{
-		job_sql_behind(&sql, plan, reader->key_types, count + 1);
-		for (int i = 0; i < plan->keys_count; i++)
-			types[count++] = reader->key_types[i].type;
-	}
-	if (reader->high != NULL)
-	{
-		job_sql_up_to(&sql, plan, reader->key_types, count + 1);
-		for (int i = 0; i < plan->keys_count; i++)
-			types[count++] = reader->key_types[i].type;
-	}
+		count = add_keys(&sql, run, types, count, true);
+	if (up_to)
+		count = add_keys(&sql, run, types, count, false);
 	appendStringInfoString(&sql, "\n");
-	job_sql_order(&sql, plan, reader->key_types);
-	types[count] = INT8OID;
-	appendStringInfo(&sql, " LIMIT $%d", ++count);
+	job_sql_order(&sql, plan, run->reader->key_types);
+	types[count++] = INT8OID;
+	appendStringInfo(&sql, ahead ? " OFFSET $%d LIMIT 1" : " LIMIT $%d", count);
 	job_statement_prepare(statement, sql.data, count, types, NULL, CURSOR_OPT_CUSTOM_PLAN | CURSOR_OPT_NO_SCROLL);
+}
+
+static Datum *
+parameters(JobRun *run, const Datum *behind, const Datum *up_to, int64 number)
+{
+	int			keys_count = run->plan->keys_count;
+	Datum	   *values = palloc(sizeof(Datum) * (2 * keys_count + 1));
+	int			count = 0;
+
+	for (int i = 0; behind != NULL && i < keys_count; i++)
+		values[count++] = behind[i];
+	for (int i = 0; up_to != NULL && i < keys_count; i++)
+		values[count++] = up_to[i];
+	values[count] = Int64GetDatum(number);
+	return values;
+}
+
+static void
+read_up_to(JobRun *run, Reading *reading, const Datum *behind, const Datum *up_to)
+{
+	JobReader  *reader = run->reader;
+	JobStatement *statement = &reader->read[behind != NULL][up_to != NULL];
+
+	if (statement->plan == NULL)
+		prepare_read(run, statement, behind != NULL, up_to != NULL, false);
+	job_statement_query(statement, parameters(run, behind, up_to, (int64) reading->filling.rows_max + 1),
+						reader->by_index || reading->bounded ? JOB_PLANNING_BY_INDEX : JOB_PLANNING_FREE, accept_read,
+						receive_row, reading);
+	if (reading->sorts && reading->filling.full && ++reader->sorted == SORTED_MAX)
+		reader->by_index = true;
+}
+
+/* ---- so many keys at most ---- */
+
+typedef struct Ahead
+{
+	JobRun	   *run;
+	Datum	   *keys;
+} Ahead;
+
+static bool
+receive_ahead(TupleTableSlot *slot, void *arg)
+{
+	Ahead	   *ahead = arg;
+	const JobKeyType *types = ahead->run->reader->key_types;
+
+	slot_getallattrs(slot);
+	ahead->keys = palloc(sizeof(Datum) * ahead->run->plan->keys_count);
+	for (int i = 0; i < ahead->run->plan->keys_count; i++)
+		ahead->keys[i] = datumCopy(slot->tts_values[3 + i], types[i].by_value, types[i].length);
+	return true;
+}
+
+/* The key that is keys_ahead further; NULL: there are not so many before the end. */
+static Datum *
+find_ahead(JobRun *run, const Datum *behind)
+{
+	JobReader  *reader = run->reader;
+	JobStatement *statement = &reader->ahead[behind != NULL];
+	Ahead		ahead = {.run = run};
+
+	if (statement->plan == NULL)
+		prepare_read(run, statement, behind != NULL, reader->high != NULL, true);
+	job_statement_query(statement, parameters(run, behind, reader->high, reader->keys_ahead - 1), JOB_PLANNING_BY_INDEX,
+						NULL, receive_ahead, &ahead);
+	return ahead.keys;
+}
+
+static void
+adapt(JobReader *reader, const Reading *reading, double seconds)
+{
+	if (seconds > AHEAD_SLOW)
+		reader->keys_ahead /= 2;
+	else if (reading->filling.full)
+		reader->keys_ahead = Max(reader->keys_ahead / 2, (int64) reading->filling.rows_max * 4);
+	else if (seconds < AHEAD_FAST)
+		reader->keys_ahead *= 2;
+	reader->keys_ahead = Min(Max(reader->keys_ahead, AHEAD_MIN), AHEAD_MAX);
+}
+
+/* Returns the key up to which all was read, unless the chunk is full; NULL: the end. */
+static Datum *
+read_bounded(JobRun *run, Reading *reading, const Datum *behind)
+{
+	instr_time	begun;
+	instr_time	ended;
+	Datum	   *ahead;
+
+	INSTR_TIME_SET_CURRENT(begun);
+	ahead = find_ahead(run, behind);
+	reading->bounded = true;
+	read_up_to(run, reading, behind, ahead != NULL ? ahead : run->reader->high);
+	INSTR_TIME_SET_CURRENT(ended);
+	INSTR_TIME_SUBTRACT(ended, begun);
+	adapt(run->reader, reading, INSTR_TIME_GET_DOUBLE(ended));
+	return ahead;
 }
 
 static void
 read_rows(JobRun *run, JobChunk *chunk, int rows_max)
 {
 	JobReader  *reader = run->reader;
-	int			keys_count = run->plan->keys_count;
-	const Datum *position = run->position != NULL ? run->position : reader->low;
-	JobStatement *statement = &reader->read[position != NULL];
-	Datum	   *values = palloc(sizeof(Datum) * (2 * keys_count + 1));
-	int			count = 0;
-	JobFilling	filling = {.run = run,.chunk = chunk,.rows_max = rows_max};
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "infer job read", ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	const Datum *behind = run->position != NULL ? run->position : reader->low;
+	Reading		reading = {.filling = {.run = run,.chunk = chunk,.rows_max = rows_max}};
+	Datum	   *ahead = NULL;
 
 	job_spi_begin();
-	if (statement->plan == NULL)
-		prepare_read(run, statement, position != NULL);
-	for (int i = 0; position != NULL && i < keys_count; i++)
-		values[count++] = position[i];
-	for (int i = 0; reader->high != NULL && i < keys_count; i++)
-		values[count++] = reader->high[i];
-	values[count] = Int64GetDatum((int64) rows_max + 1);
-	if (job_statement_query(statement, values, reader->by_index ? JOB_PLANNING_BY_INDEX : JOB_PLANNING_FREE,
-							receive_row, &filling) && filling.full && ++reader->sorted == SORTED_MAX)
-		reader->by_index = true;
+	if (reader->keys_ahead == 0)
+		read_up_to(run, &reading, behind, reader->high);
+	if (reading.refused)
+		reader->keys_ahead = AHEAD_FIRST;
+	if (reader->keys_ahead > 0)
+		ahead = read_bounded(run, &reading, behind);
 	job_spi_end();
-	chunk->last = !filling.full;
-	pfree(values);
+	chunk->last = !reading.filling.full && ahead == NULL;
+	if (reading.filling.full)
+		job_reader_move(run, chunk->rows[chunk->rows_count - 1].keys);
+	else if (ahead != NULL)
+		job_reader_move(run, ahead);
+	else if (chunk->rows_count > 0)
+		job_reader_move(run, chunk->rows[chunk->rows_count - 1].keys);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
 }
 
 /* ---- by key ---- */
@@ -187,7 +326,7 @@ read_items(JobRun *run, JobChunk *chunk)
 	}
 	job_statement_give(statement, given);
 	job_statement_plan(statement, JOB_PLANNING_BY_ROW);
-	job_statement_query(statement, NULL, JOB_PLANNING_BY_ROW, receive_item, &filling);
+	job_statement_query(statement, NULL, JOB_PLANNING_BY_ROW, NULL, receive_item, &filling);
 	job_statement_take();
 	tuplestore_end(given);
 	job_spi_end();

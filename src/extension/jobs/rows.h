@@ -66,10 +66,21 @@ typedef enum JobPlanning
 /* Has a statement planned, if it is not: whatever its parameters. */
 extern void job_statement_plan(const JobStatement *statement, JobPlanning planning);
 
-/* Runs a query, which sends its rows to receive until that returns false.  Returns whether it sorts rows. */
+typedef struct JobPlanned			/* what a query's plan does */
+{
+	bool		sorts;				/* all of its rows, before the first one */
+	bool		filters;			/* rows that no index told apart */
+	double		cost;				/* of all of its rows, without its limit */
+} JobPlanned;
+
+/*
+ * Runs a query, which sends its rows to receive until that returns false.  accept, unless NULL, is asked first: false
+ * leaves it at that.
+ */
 typedef bool (*JobReceive) (TupleTableSlot *slot, void *arg);
-extern bool job_statement_query(const JobStatement *statement, Datum *values, JobPlanning planning,
-								JobReceive receive, void *arg);
+typedef bool (*JobAccept) (const JobPlanned *planned, void *arg);
+extern void job_statement_query(const JobStatement *statement, Datum *values, JobPlanning planning,
+								JobAccept accept, JobReceive receive, void *arg);
 
 /* Runs a statement that returns nothing; the rows that it changed. */
 extern uint64 job_statement_execute(const JobStatement *statement, Datum *values);
@@ -110,8 +121,9 @@ extern void job_sql_equal_given(StringInfo sql, int count, const JobColumn *colu
 extern void job_sql_columns(StringInfo sql, int count, const JobColumn *columns);	/* ", a, b" */
 extern void job_sql_order(StringInfo sql, const JobPlan *plan, const JobKeyType *types);
 
-/* from_sql, with what can be continued by AND */
+/* from_sql, which can be continued by AND; and the same of all rows of the table. */
 extern char *job_sql_from(const JobPlan *plan);
+extern char *job_sql_from_all(const JobPlan *plan);
 
 /* ---- readers ---- */
 
@@ -121,7 +133,7 @@ typedef struct JobReaderOps
 {
 	int64		(*count) (JobRun *run, bool *estimated);
 	JobKey	   *(*ranges) (JobRun *run, int shards, int *count);
-	void		(*read) (JobRun *run, JobChunk *chunk, int rows_max);
+	void		(*read) (JobRun *run, JobChunk *chunk, int rows_max);	/* moves run->position on */
 	void		(*read_items) (JobRun *run, JobChunk *chunk);
 	void		(*read_back) (JobRun *run, const JobRow *row);	/* beyond run->position; may be NULL */
 } JobReaderOps;
@@ -137,10 +149,12 @@ struct JobReader
 
 	/* of a scan */
 	char	   *from;
-	JobStatement read[2];			/* from the first key, behind a position */
+	JobStatement read[2][2];		/* from the first key, behind a position; to the last key, up to one */
+	JobStatement ahead[2];			/* the key that is so many further */
 	JobStatement items;
 	int			sorted;				/* times that a full chunk was sorted */
 	bool		by_index;			/* planner is told to read by the index */
+	int64		keys_ahead;			/* that a read passes over at most; 0: no matter */
 
 	/* of infer.job_input */
 	bool		placed;				/* the next two are known */

@@ -268,7 +268,11 @@ fill_pipeline(void)
 		if (chunk->rows_count > 0 || (chunk->last && !of_items))
 			push(chunk);
 		else
+		{
 			MemoryContextDelete(chunk->context);
+			if (runner.chunks_count > 0)
+				return;				/* what was computed waits to be written */
+		}
 	}
 }
 

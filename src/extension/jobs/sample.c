@@ -216,7 +216,7 @@ take_sample(Sample *sample)
 		appendStringInfoString(&sql, "\n AND ctid = ANY ($1)");
 	job_statement_prepare(&statement, sql.data, estimated ? 1 : 0, &type, NULL, CURSOR_OPT_CUSTOM_PLAN);
 	tids = estimated ? PointerGetDatum(places(plan->table)) : (Datum) 0;
-	job_statement_query(&statement, estimated ? &tids : NULL, JOB_PLANNING_FREE, receive_key, sample);
+	job_statement_query(&statement, estimated ? &tids : NULL, JOB_PLANNING_FREE, NULL, receive_key, sample);
 	SPI_freeplan(statement.plan);
 	qsort_arg(sample->keys, sample->count, sizeof(Datum *), compare_samples, sample);
 }

@@ -199,19 +199,18 @@ receive_slot(TupleTableSlot *slot, DestReceiver *self)
 	return more;
 }
 
-/* Whether rows are sorted before the first one leaves the plan. */
-static bool
-sorts(const Plan *plan)
+static void
+look_at(const Plan *plan, JobPlanned *planned)
 {
 	List	   *parts = NIL;
 	ListCell   *cell;
 
 	if (plan == NULL)
-		return false;
+		return;
+	planned->sorts |= IsA(plan, Sort);
+	planned->filters |= plan->qual != NIL;
 	switch (nodeTag(plan))
 	{
-		case T_Sort:
-			return true;
 		case T_Append:
 			parts = ((const Append *) plan)->appendplans;
 			break;
@@ -219,29 +218,40 @@ sorts(const Plan *plan)
 			parts = ((const MergeAppend *) plan)->mergeplans;
 			break;
 		case T_SubqueryScan:
-			return sorts(((const SubqueryScan *) plan)->subplan);
+			look_at(((const SubqueryScan *) plan)->subplan, planned);
+			break;
 		default:
-			return sorts(plan->lefttree);
+			look_at(plan->lefttree, planned);
 	}
 	foreach(cell, parts)
-		if (sorts(lfirst(cell)))
-			return true;
-	return false;
+		look_at(lfirst(cell), planned);
 }
 
-bool
-job_statement_query(const JobStatement *statement, Datum *values, JobPlanning planning, JobReceive receive, void *arg)
+static bool
+is_accepted(const Plan *plan, JobAccept accept, void *arg)
+{
+	JobPlanned	planned = {0};
+
+	if (accept == NULL)
+		return true;
+	look_at(plan, &planned);
+	planned.cost = IsA(plan, Limit) ? plan->lefttree->total_cost : plan->total_cost;
+	return accept(&planned, arg);
+}
+
+void
+job_statement_query(const JobStatement *statement, Datum *values, JobPlanning planning, JobAccept accept,
+					JobReceive receive, void *arg)
 {
 	Receiver	receiver = {{receive_slot, start_up, shut_down, shut_down, DestNone}, receive, arg, CurrentMemoryContext};
 	int			level = begin_planning(planning);
 	Portal		portal = SPI_cursor_open(NULL, statement->plan, values, NULL, false);
-	bool		sorted = sorts(portal->queryDesc->plannedstmt->planTree);
 
 	AtEOXact_GUC(true, level);
-	PortalRunFetch(portal, FETCH_FORWARD, FETCH_ALL, &receiver.receiver);
+	if (is_accepted(portal->queryDesc->plannedstmt->planTree, accept, arg))
+		PortalRunFetch(portal, FETCH_FORWARD, FETCH_ALL, &receiver.receiver);
 	SPI_cursor_close(portal);
 	MemoryContextSwitchTo(receiver.context);
-	return sorted;
 }
 
 /* ---- keys ---- */
@@ -396,15 +406,28 @@ job_sql_equal_given(StringInfo sql, int count, const JobColumn *columns, const c
 						 cast ? "::" : "", cast ? format_type_extended(types[i].type, -1, FORMAT_TYPE_FORCE_QUALIFY) : "");
 }
 
-char *
-job_sql_from(const JobPlan *plan)
+static SelectStmt *
+parse_from(const JobPlan *plan)
 {
-	char	   *sql = psprintf("SELECT 1\n %s", plan->from_sql);
-	List	   *statements = raw_parser(sql, RAW_PARSE_DEFAULT);
+	List	   *statements = raw_parser(psprintf("SELECT\n %s", plan->from_sql), RAW_PARSE_DEFAULT);
 	RawStmt    *raw = list_length(statements) == 1 ? linitial_node(RawStmt, statements) : NULL;
 
 	if (raw == NULL || !IsA(raw->stmt, SelectStmt))
 		elog(ERROR, "a job's source is no scan: %s", plan->from_sql);
-	return psprintf("\n %s%s", plan->from_sql,
-					castNode(SelectStmt, raw->stmt)->whereClause == NULL ? "\n WHERE true" : "");
+	return castNode(SelectStmt, raw->stmt);
+}
+
+char *
+job_sql_from(const JobPlan *plan)
+{
+	return psprintf("\n %s%s", plan->from_sql, parse_from(plan)->whereClause == NULL ? "\n WHERE true" : "");
+}
+
+char *
+job_sql_from_all(const JobPlan *plan)
+{
+	RangeVar   *table = linitial_node(RangeVar, parse_from(plan)->fromClause);
+
+	return psprintf("\n FROM %s%s%s\n WHERE true", plan->table_sql, table->alias == NULL ? "" : " AS ",
+					table->alias == NULL ? "" : quote_identifier(table->alias->aliasname));
 }

@@ -252,7 +252,7 @@ ask(JobRun *run, const JobStatement *statement, JobRow **rows, int count, JobOut
 		tuplestore_putvalues(given, statement->given, values, nulls);
 	}
 	job_statement_give(statement, given);
-	job_statement_query(statement, NULL, planning, receive, rows);
+	job_statement_query(statement, NULL, planning, NULL, receive, rows);
 	job_statement_take();
 	tuplestore_end(given);
 	pfree(values);
