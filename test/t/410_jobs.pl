@@ -158,6 +158,19 @@ is(ended($job), 'completed', 'a row that may not be written does not stop the jo
 is(items($job), '50 failed 1 23514 f', "it has the constraint's error");
 is($server->safe_psql('SELECT count(*), max(writes) FROM checked WHERE y = x + 3'), '199|1', 'the others are written, once');
 
+# An expression that has no value for some rows: two beside one another, the first and the last one.
+make_table('ratios', 1000);
+$server->safe_psql("SET test.quiet = 'on'; UPDATE ratios SET x = 0 WHERE id IN (1, 500, 501, 1000)");
+my $ratios = submit("'m', 'ratios', input => '100 / x AS x', output => 'y'");
+is(ended($ratios), 'completed', 'rows that cannot be read do not stop a job');
+is(items($ratios), join('; ', map { "$_ failed 1 22012 f" } 1, 500, 501, 1000), 'they have the error of their expression');
+is($server->safe_psql('SELECT count(*), max(writes) FROM ratios WHERE x <> 0 AND abs(y - 3 - 100 / x) < 0.001'), '996|1',
+	'the others are written, once');
+$server->safe_psql("SET test.quiet = 'on'; UPDATE ratios SET x = 5 WHERE id = 500");
+is($server->safe_psql("SELECT infer.retry_job($ratios)"), '4', 'they are tried again');
+is(ended($ratios), 'completed', 'and come to an end');
+is(items($ratios), join('; ', map { "$_ failed 1 22012 f" } 1, 501, 1000), 'where those that still fail are found among them');
+
 # What failed is done by retry_job alone, once what was wrong is not any more.
 $server->safe_psql('ALTER TABLE checked DROP CONSTRAINT checked_y_check');
 is($server->safe_psql("SELECT infer.retry_job($job)"), '1', 'retry_job takes what failed');
@@ -212,6 +225,23 @@ is($server->safe_psql('SELECT y FROM shared WHERE id = 20'), '1003', 'with the r
 is(job($job, 'done, recomputed > 0'), '50|t', 'which is counted');
 $session->quit;
 
+# A job that only waits for a row leaves its slot to another one.
+$server->reload('infer.max_job_workers' => 1);
+$server->safe_psql('UPDATE shared SET x = 7 WHERE id = 20');
+$session = $server->background_psql;
+$session->query('BEGIN; SELECT id FROM shared WHERE id = 20 FOR UPDATE');
+$job = submit("'m', 'shared', input => 'x', output => 'y'");
+ok($server->poll_query_until("SELECT coalesce(sum(done), 0) = 49 FROM infer.job_shard WHERE job = $job"), 'a row is locked again');
+my $other = submit("'m', 't', input => 'x', output => 'y'");
+is(ended($other), 'completed', 'another job has the only slot meanwhile');
+is($server->safe_psql("SELECT state, (SELECT count(*) FROM infer.job_item i WHERE i.job = j.job AND state = 'pending') FROM infer.jobs j WHERE job = $job"),
+	'in_progress|1', 'while one item is pending');
+$session->query('COMMIT');
+is(ended($job), 'completed', 'and the first one ends afterwards');
+is($server->safe_psql('SELECT y FROM shared WHERE id = 20'), '10', 'with its last row');
+$session->quit;
+$server->reload('infer.max_job_workers' => 2);
+
 # ---- cancel, expiry ----
 
 make_table('long', 3000);
@@ -238,6 +268,34 @@ $server->safe_psql('CREATE TRIGGER tarry BEFORE UPDATE ON late FOR EACH ROW EXEC
 $job = submit("'m', 'late', input => 'x', output => 'y', completion_window => '2 seconds'");
 is(ended($job), 'expired', 'a job that takes longer than its window expires');
 is(job($job, 'done + expired = 2000, done > 0, expired > 0'), 't|t|t', 'with what was left');
+
+# An engine that does not answer: whoever cancels is heard.
+$server->safe_psql("SET test.quiet = 'on'; UPDATE t SET y = NULL, writes = 0");
+my $engine = $server->engine_pid;
+kill 'STOP', $engine;
+$job = submit("'m', 't', input => 'x', output => 'y'");
+ok($server->poll_query_until("SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'infer job $job' AND state = 'idle' AND wait_event IS NOT NULL"),
+	'a job waits for an engine that hangs');
+$server->safe_psql("SELECT infer.cancel_job($job)");
+is(ended($job), 'cancelled', 'and is cancelled');
+is(job($job, 'done, cancelled, total'), '0|1000|1000', 'with all of its rows');
+kill 'CONT', $engine;
+
+# Many at once, of several shards.
+make_table('sharded', 6000);
+$server->safe_psql('CREATE TRIGGER tarry BEFORE UPDATE ON sharded FOR EACH ROW EXECUTE FUNCTION tarry()');
+$job = submit("'m', 'sharded', input => 'x', output => 'y', shards => 4");
+ok($server->poll_query_until("SELECT count(*) >= 2 FROM infer.job_shard WHERE job = $job AND done > 0"), 'two shards have begun');
+$server->safe_psql("SELECT infer.cancel_job($job)");
+is(ended($job), 'cancelled', 'a job of several shards is cancelled');
+is(job($job, 'shards, done + cancelled = 6000'), '4|t', 'with what was left of all of them');
+is($server->safe_psql("SELECT count(*) = (SELECT sum(done) FROM infer.job_shard WHERE job = $job), max(writes) FROM sharded WHERE y = x + 3"), 't|1',
+	'what was written is what is counted');
+$server->safe_psql('DROP TRIGGER tarry ON sharded');
+$server->safe_psql("SELECT infer.retry_job($job)");
+is(ended($job), 'completed', 'it is taken up again');
+is(written('sharded'), '6000|1|1', 'and each row was written once');
+is(job($job, 'done, cancelled, total'), '6000|0|6000', 'and is counted once');
 
 # ---- what ends a job ----
 

@@ -235,6 +235,8 @@ begin_job(Runner *runner)
 	make_plan(runner);
 	(void) job_lock(runner->job, true);
 	run->record = job_get(runner->job);
+	if (run->record == NULL || (run->record->state != JOB_VALIDATING && run->record->state != JOB_IN_PROGRESS))
+		runner_look_anew();
 	if (run->record->state == JOB_VALIDATING)
 	{
 		if (run->plan->request->fresh != 0)
@@ -302,9 +304,7 @@ make_shards(Runner *runner)
 	(void) job_lock(runner->job, true);
 	run->record = job_get(runner->job);
 	if (run->record == NULL || run->record->state != JOB_IN_PROGRESS)
-		ereport(ERROR,
-				(errcode(ERRCODE_QUERY_CANCELED),
-				 errmsg("job " INT64_FORMAT " is not in progress any more", runner->job)));
+		runner_look_anew();
 	run->record->total = total;
 	run->record->total_estimated = estimated;
 	job_update(run->record);

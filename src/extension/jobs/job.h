@@ -20,7 +20,7 @@
  *	runner.c		the loop of a shard		compute.c	chunk → engine → results
  *	read.c			source → chunk			write.c		chunk → target			keys.c	keys ⇄ texts
  *	items.c			rows that come back		digest.c	of inputs and outputs
- *	begin.c			what a runner does first	finish.c	ends of shards and jobs
+ *	begin.c			what a runner does first	finish.c	ends of shards and jobs		reading.c	rows that cannot be read
  *	facts.c			what is kept for the manifest, and manifest.c, which tells it
  *
  * Invariants

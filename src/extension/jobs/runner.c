@@ -74,15 +74,21 @@ is_to_end(void)
 }
 
 void
-runner_check(void)
+runner_look_anew(void)
 {
-	CHECK_FOR_INTERRUPTS();
-	if (!runner.interruptible || !is_to_end())
-		return;
 	interrupted = true;
 	ereport(ERROR,
 			(errcode(ERRCODE_QUERY_CANCELED),
-			 errmsg("job " INT64_FORMAT " is to end", runner.job)));
+			 errmsg("job " INT64_FORMAT " is to be looked at anew", runner.job)));
+	pg_unreachable();
+}
+
+void
+runner_check(void)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (runner.interruptible && is_to_end())
+		runner_look_anew();
 }
 
 /* The same for statements that run long; from a signal handler. */
@@ -201,11 +207,11 @@ read_rows(JobChunk *chunk)
 
 	if (!chunk->of_items)
 	{
-		job_read(&runner.run, chunk, rows_max);
+		runner_read(&runner, chunk, rows_max);
 		return;
 	}
 	items = runner_due_items(&runner, Min(rows_max, ITEMS_MAX), &count);
-	job_read_items(&runner.run, chunk, items, count);
+	runner_read_items(&runner, chunk, items, count);
 }
 
 static JobChunk *
@@ -250,7 +256,9 @@ push(JobChunk *chunk)
 		runner.items_sent = true;
 	else
 		runner.read_all = chunk->last;
+	pgstat_report_activity(STATE_IDLE, NULL);	/* it may have to wait for the engine */
 	job_compute_send(&runner.run, chunk);
+	pgstat_report_activity(STATE_RUNNING, NULL);
 }
 
 static void
@@ -368,12 +376,8 @@ check_state(void)
 {
 	JobRecord  *record = job_get(runner.job);
 
-	if (record != NULL && record->state == JOB_IN_PROGRESS)
-		return;
-	interrupted = true;
-	ereport(ERROR,
-			(errcode(ERRCODE_QUERY_CANCELED),
-			 errmsg("job " INT64_FORMAT " is not in progress any more", runner.job)));
+	if (record == NULL || record->state != JOB_IN_PROGRESS)
+		runner_look_anew();
 }
 
 static void
@@ -434,7 +438,7 @@ note_progress(void)
 	if (runner.progressed || !job_lock(runner.job, false))
 		return;
 	record = job_get(runner.job);
-	if (record->faults != 0 || record->message != NULL)
+	if (record != NULL && (record->faults != 0 || record->message != NULL))
 	{
 		record->faults = 0;
 		record->sqlstate = record->message = NULL;
@@ -632,6 +636,7 @@ begin_session(void)
 	runner.chunks_count = 0;
 	runner.items_due = 0;
 	runner.items_after = 0;
+	runner.run_of_keys = NULL;
 	INSTR_TIME_SET_ZERO(runner.written);
 }
 
@@ -677,6 +682,10 @@ put_off(const ErrorData *error)
 	runner.delays++;
 	runner.rows_next = Max(runner.rows_next / 4, 1);
 	runner.wait_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), Min(delay, DELAY_MAX) * 1000);
+	ereport(LOG,
+			(errcode(error->sqlerrcode),
+			 errmsg("infer: job " INT64_FORMAT " waits %d s: %s", runner.job, Min(delay, DELAY_MAX), error->message),
+			 error->detail != NULL ? errdetail("%s", error->detail) : 0));
 	note_wait(error, 0);
 	return NEXT_WAIT;
 }
@@ -712,7 +721,7 @@ run_session(ErrorData **error)
 		MemoryContextSwitchTo(TopMemoryContext);
 		*error = CopyErrorData();
 		FlushErrorState();
-		AbortCurrentTransaction();
+		AbortOutOfAnyTransaction();
 	}
 	PG_END_TRY();
 	end_session();
@@ -794,7 +803,7 @@ judge(const ErrorData *error)
 		MemoryContextSwitchTo(runner.run.context);
 		EmitErrorReport();
 		FlushErrorState();
-		AbortCurrentTransaction();
+		AbortOutOfAnyTransaction();
 		runner.wait_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), 1000);
 	}
 	PG_END_TRY();

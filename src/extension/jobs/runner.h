@@ -1,6 +1,6 @@
 /*
  * runner.h
- *	  What the files of a runner (runner.c, begin.c, finish.c, items.c) share.
+ *	  What the files of a runner (runner.c, begin.c, finish.c, reading.c, items.c) share.
  *
  * Nouns
  *	runner		the process, from its start until it leaves its slot
@@ -54,6 +54,8 @@ typedef struct Runner
 	TimestampTz items_due;			/* none of them is due before */
 	int64		items_after;		/* the next ones are looked for behind this one */
 	instr_time	written;			/* when the last chunk was; zero: none was */
+	JobRun	   *run_of_keys;		/* reading.c's */
+	int			read_max;			/* rows of the next read, where some could not be read; 0: any number */
 } Runner;
 
 /* ---- runner.c ---- */
@@ -68,6 +70,9 @@ extern void runner_commit(Runner *runner);
 /* Raises if the job is to be left or looked at anew (cancelled, expired). */
 extern void runner_check(void);
 
+/* Ends the session, and another one looks at the job anew. */
+pg_noreturn extern void runner_look_anew(void);
+
 /* ---- begin.c ---- */
 
 /*
@@ -77,6 +82,11 @@ extern bool runner_open(Runner *runner);
 
 /* Locks what the plan is about, in a transaction: it is as the plan says until its end. */
 extern void runner_lock_plan(Runner *runner, bool write);
+
+/* ---- reading.c: as job_read and job_read_items, but rows that cannot be read have failed ---- */
+
+extern void runner_read(Runner *runner, JobChunk *chunk, int rows_max);
+extern void runner_read_items(Runner *runner, JobChunk *chunk, JobItem *items, int items_count);	/* maybe fewer */
 
 /* ---- finish.c ---- */
 
