@@ -144,8 +144,8 @@ index_names(Relation relation, HeapTuple tuple)
 	return names;
 }
 
-static bool
-has_name(const List *names, const char *name)
+bool
+plan_has_name(const List *names, const char *name)
 {
 	ListCell   *cell;
 
@@ -163,7 +163,7 @@ are_same(const List *a, const List *b)
 	if (list_length(a) != list_length(b))
 		return false;
 	foreach(cell, a)
-		if (!has_name(b, lfirst(cell)))
+		if (!plan_has_name(b, lfirst(cell)))
 			return false;
 	return true;
 }

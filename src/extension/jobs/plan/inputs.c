@@ -107,17 +107,6 @@ only_text(PlanWork *work)
 			 errhint("Name the column: input => '...'.")));
 }
 
-static bool
-has_column(const List *names, const char *name)
-{
-	ListCell   *cell;
-
-	foreach(cell, names)
-		if (strcmp(lfirst(cell), name) == 0)
-			return true;
-	return false;
-}
-
 /* Columns called as inputs, for models whose inputs are wider than a column. */
 static List *
 named_inputs(const PlanWork *work, const List *names)
@@ -126,7 +115,7 @@ named_inputs(const PlanWork *work, const List *names)
 	List	   *found = NIL;
 
 	for (uint32 i = 0; i < signature->inputs_count; i++)
-		if (!(signature->inputs[i].flags & INFER_TENSOR_HIDDEN) && has_column(names, signature->inputs[i].name))
+		if (!(signature->inputs[i].flags & INFER_TENSOR_HIDDEN) && plan_has_name(names, signature->inputs[i].name))
 			found = lappend(found, pstrdup(signature->inputs[i].name));
 	return found;
 }
@@ -184,7 +173,7 @@ by_name(PlanWork *work, const char **names, int count)
 
 	for (int i = 0; names != NULL && i < count; i++)
 	{
-		if (has_column(columns, names[i]))
+		if (plan_has_name(columns, names[i]))
 			wanted = lappend(wanted, pstrdup(names[i]));
 		else
 			missing = lappend(missing, pstrdup(names[i]));
@@ -195,7 +184,7 @@ by_name(PlanWork *work, const char **names, int count)
 		return targets_of(wanted);
 	work->plan->as_row = true;
 	for (int i = 0; i < list_length(whole); i++)
-		if (!has_column(wanted, list_nth(whole, i)))
+		if (!plan_has_name(wanted, list_nth(whole, i)))
 			wanted = lappend(wanted, list_nth(whole, i));
 	return targets_of(wanted);
 }

@@ -103,6 +103,7 @@ extern void plan_check_new_rows(PlanWork *work);
  */
 extern List *plan_unique_names(Relation relation, List *names);
 
+extern bool plan_has_name(const List *names, const char *name);		/* of char * */
 extern void plan_column_type(JobColumn *column, Oid type, int32 typmod, Oid collation);
 
 /* ---- verb.c ---- */
