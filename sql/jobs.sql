@@ -232,7 +232,7 @@ CREATE VIEW infer.jobs WITH (security_barrier) AS
 				WHEN pg_is_in_recovery() THEN 'the end of recovery: jobs do not run on a standby'
 				WHEN w.pids IS NULL THEN infer.read_job_wait(j.resume_at)
 				WHEN j.message IS NOT NULL THEN 'the next attempt'
-				WHEN s.read_to_end AND p.pending > 0 THEN p.pending || ' rows that come back, from ' || p.due || ' on'
+				WHEN s.read_to_end AND p.pending > 0 THEN format('rows that come back (%s, the first at %s)', p.pending, p.due)
 				END AS waiting_for,
 		   COALESCE(j.message, e.message) AS last_error,
 		   CASE WHEN j.message IS NULL THEN e.sqlstate ELSE j.sqlstate END AS sqlstate,
@@ -262,8 +262,9 @@ CREATE VIEW infer.jobs WITH (security_barrier) AS
 		 CROSS JOIN LATERAL (SELECT count(*) AS pending, min(i.due) AS due FROM infer.job_item i
 							 WHERE i.job = j.job AND i.state = 'pending' AND j.finished IS NULL) AS p
 		 CROSS JOIN LATERAL (SELECT array_agg(v.pid ORDER BY v.shard) FILTER (WHERE v.pid IS NOT NULL) AS pids,
-									string_agg(format('%s%s chunk %s of %s rows', CASE WHEN s.shards > 1 THEN format('shard %s: ', v.shard) END,
-													  v.phase, v.chunk, v.rows), '; ' ORDER BY v.shard)
+									string_agg(format('%s%s chunk %s%s', CASE WHEN s.shards > 1 THEN format('shard %s: ', v.shard) END,
+													  v.phase, v.chunk, CASE WHEN v.rows > 0 THEN format(' of %s rows', v.rows) END),
+											   '; ' ORDER BY v.shard)
 									FILTER (WHERE v.pid IS NOT NULL AND v.chunk > 0) AS chunk
 							 FROM infer.read_job_workers() AS v WHERE v.job = j.job AND j.finished IS NULL) AS w
 		 LEFT JOIN LATERAL (SELECT i.message, i.sqlstate FROM infer.job_item i

@@ -1,0 +1,116 @@
+# What is to be seen of jobs that run, and of those that wait: infer.jobs, pg_stat_activity, infer.activity, the log.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use InferServer;
+use Test::More;
+use TinyModel;
+
+my $server = InferServer->start('infer.device' => 'null:delay=20', 'infer.batch_rows' => 16, 'infer.max_job_workers' => 1);
+my $three = sql_bytes(add_model(3));
+
+$server->safe_psql("CREATE ROLE app LOGIN; CREATE ROLE other LOGIN; GRANT CREATE ON SCHEMA public TO app; GRANT USAGE ON FOREIGN DATA WRAPPER infer TO app");
+$server->safe_psql("SELECT infer.create_model('add', data => $three)", user => 'app');
+
+sub table
+{
+	my ($name, $rows) = @_;
+
+	$server->safe_psql("CREATE TABLE $name (id int PRIMARY KEY, x real, y double precision); INSERT INTO $name SELECT i, i FROM generate_series(1, $rows) i; ANALYZE $name",
+		user => 'app');
+	return;
+}
+
+sub submit
+{
+	my ($arguments) = @_;
+
+	return $server->safe_psql("SELECT infer.submit_job('add', $arguments)", user => 'app');
+}
+
+sub column
+{
+	my ($job, $columns, %options) = @_;
+
+	return $server->safe_psql("SELECT $columns FROM infer.jobs WHERE job = $job", %options);
+}
+
+sub until_is
+{
+	my ($job, $condition, $name) = @_;
+
+	return ok($server->poll_query_until("SELECT $condition FROM infer.jobs WHERE job = $job"), $name)
+	  || diag($server->safe_psql("SELECT * FROM infer.jobs WHERE job = $job", options => ['-x']));
+}
+
+# ---- one that runs, one that waits for the only slot ----
+
+table('first', 40000);
+table('second', 100);
+my $log = $server->log_size;
+my $first = submit("'first', 'x', 'y'");
+until_is($first, 'done > 0', 'a job is under way');
+until_is($first, q{chunk ~ '^(computing|writing) chunk \d+ of \d+ rows$'}, 'its chunk is shown');
+is(column($first, 'state, total, total_estimated, waiting_for, shards'), 'in_progress|40000|f||1', '... its rows are counted, it waits for nothing');
+until_is($first, q(rows_per_second > 0 AND eta BETWEEN '0 s' AND '10 min'), '... its rate, and how long it will take');
+is($server->safe_psql("SELECT backend_type, usename, application_name, datname FROM pg_stat_activity JOIN infer.jobs ON pid = ANY (pids) WHERE job = $first"),
+	"infer job|app|infer job $first|infer", '... its process');
+ok($server->poll_query_until("SELECT a.class, a.role, a.model FROM infer.activity a JOIN infer.jobs j ON a.pid = ANY (j.pids) LIMIT 1", 'job|app|add'),
+	'... and its calls in the engine');
+my $second = submit("'second', 'x', 'y'");
+until_is($second, q(waiting_for = 'a worker slot (infer.max_job_workers = 1)'), 'another one waits for a slot, and says so');
+is(column($second, 'state, total, chunk, pids, shards'), 'validating||||0', '... nothing is known of it yet');
+is($server->safe_psql('SELECT count(*) FROM infer.read_job_workers()', user => 'other'), '0', 'a stranger sees no processes of theirs');
+is($server->safe_psql("SELECT (infer.job_manifest($first) #>> '{counts,done}')::int > 0, infer.job_manifest($first) #>> '{times,finished}'"), 't|',
+	'a job that runs has a manifest, too');
+
+# ---- paused ----
+
+$server->reload('infer.max_job_workers' => 0);
+until_is($first, q(waiting_for = 'infer.max_job_workers, which is 0' AND pids IS NULL AND chunk IS NULL), 'a job whose slot is gone leaves after its chunk');
+my $done = column($first, 'done');
+$server->reload('infer.max_job_workers' => 2);
+until_is($second, "state = 'completed'", 'with slots again the second one runs');
+until_is($first, "done > $done", '... and the first one goes on');
+is($server->safe_psql("SELECT infer.cancel_job($first)", user => 'app'), 't', 'it is cancelled');
+until_is($first, "state = 'cancelled'", '... and ends');
+is(column($first, 'done + cancelled = total, waiting_for, eta, pids'), 't|||', '... what was left is counted');
+
+# ---- rows that come back ----
+
+table('locked', 50);
+my $lock = $server->background_psql;
+$lock->query('BEGIN; SELECT FROM locked WHERE id IN (7, 9) FOR UPDATE');
+my $locked = submit("'locked', 'x', 'y'");
+until_is($locked, q{waiting_for ~ '^rows that come back \(2, the first at '}, 'a job that waits for locked rows says so');
+is(column($locked, 'done, pending, failed'), '48|2|0', '... how many they are');
+is($server->safe_psql("SELECT key, state FROM infer.job_errors WHERE job = $locked ORDER BY key"), "{7}|pending\n{9}|pending", '... and which');
+$lock->query('COMMIT');
+until_is($locked, q(state = 'completed' AND done = 50 AND pending = 0 AND recomputed >= 2), 'then they are done');
+
+# ---- shards ----
+
+table('sharded', 4000);
+my $sharded = submit("'sharded', 'x', 'y', shards => 2");
+until_is($sharded, q{chunk ~ '^shard 1: \w+ chunk \d+( of \d+ rows)?; shard 2: \w+ chunk \d+( of \d+ rows)?$' AND cardinality(pids) = 2}, 'each shard has a chunk and a process');
+until_is($sharded, q(state = 'completed' AND done = 4000), '... and both end');
+is($server->safe_psql("SELECT count(*) FROM jsonb_array_elements(infer.job_manifest($sharded) -> 'shards') s WHERE s ->> 'state' = 'completed' AND (s #>> '{counts,done}')::int > 0"), '2',
+	'the manifest has both');
+
+# ---- rows that fail ----
+
+$server->safe_psql('UPDATE second SET y = NULL; ALTER TABLE second ADD CHECK (y <> 53)', user => 'app');
+my $failing = submit("'second', 'x', 'y'");
+until_is($failing, q(state = 'completed' AND done = 99 AND failed = 1), 'a job with a row that cannot be written');
+like(column($failing, 'sqlstate, last_error'), qr/^23514\|.*check constraint/, '... has its error');
+is($server->safe_psql("SELECT key[1]::int, state, sqlstate, retryable FROM infer.job_errors WHERE job = $failing"), '50|failed|23514|f', '... with its key');
+
+# ---- the log ----
+
+my $text = substr($server->log, $log);
+like($text, qr/LOG:  infer: job $first of role "app" begins: model add\@1$/m, 'the log says when a job begins');
+like($text, qr/LOG:  infer: job $first of role "app" has ended: cancelled$/m, '... and how it has ended');
+like($text, qr/LOG:  infer: job $failing of role "app" has ended: completed\n.*DETAIL:  99 items done, 1 failed\.$/m, '... with its counts');
+
+done_testing();
