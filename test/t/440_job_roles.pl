@@ -103,6 +103,7 @@ for (
 	my $other = submit("'add', 't', 'x', 'y'");
 
 	under_way($job);
+	no warnings 'redundant';
 	$server->safe_psql(sprintf $statement, $table, $model);
 	my $expected = sprintf $message, $table, $model;
 	like(ended($job, 'state, sqlstate, done > 0 AND done < total, last_error'), qr/^failed\|$sqlstate\|t\|.*$expected/s,
