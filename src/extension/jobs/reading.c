@@ -112,24 +112,35 @@ read_one(Runner *runner, JobChunk *chunk)
 {
 	JobItem		item = {0};
 	Read		read = {.run = &runner->run,.chunk = chunk,.items = &item,.items_count = 1};
+	JobRun	   *keys = run_of_keys(runner);
 	ErrorData  *error;
+	JobRow		found;
+	JobRow	   *row;
 	bool		last;
 
-	job_read(run_of_keys(runner), chunk, 1);
+	job_read(keys, chunk, 1);
 	last = chunk->last;
 	if (chunk->rows_count == 0)
+	{
+		job_reader_move(&runner->run, keys->position);
 		return;
-	job_key_make(runner->run.plan, chunk->rows[0].keys, &item.key);
+	}
+	found = chunk->rows[0];
+	job_key_make(runner->run.plan, found.keys, &item.key);
 	error = try_to_read(&read);
 	chunk->of_items = false;
 	chunk->last = last;
-	chunk->rows[0].item = NULL;
+	row = &chunk->rows[0];
+	row->item = NULL;
 	if (error != NULL)
 	{
-		chunk->rows[0].outcome = JOB_ROW_FAILED;
-		chunk->rows[0].error = error;
+		row->tableoid = found.tableoid;
+		row->tid = found.tid;
+		row->xmin = found.xmin;
+		row->outcome = JOB_ROW_FAILED;
+		row->error = error;
 	}
-	job_read_back(&runner->run, &chunk->rows[0]);
+	job_read_back(&runner->run, row);
 }
 
 void
