@@ -2,6 +2,7 @@
 # killed on the way.  Writes are counted by triggers, the model's work by the engine.
 use strict;
 use warnings;
+use Cwd;
 use FindBin;
 use lib "$FindBin::RealBin/../perl";
 use InferServer;
@@ -139,6 +140,21 @@ $server->safe_psql("UPDATE reviews SET said = infer.classify('bert_classify', bo
 is($server->safe_psql('SELECT count(*), count(*) FILTER (WHERE label = said) FROM reviews'), '300|300', 'as the statement does it');
 is($server->safe_psql("SELECT tokens > 300, compute_time > 0, rows_per_second > 0 FROM infer.job_shard WHERE job = $job"), 't|t|t',
 	'tokens and times are counted');
+
+# Trees over words and numbers of which some are NULL: a label into the table itself, a probability into another one.
+my $here = getcwd;
+chdir "$InferServer::top/examples/progression" or die "progression: $!";
+$server->safe_psql('\i load.sql');
+chdir $here;
+$server->safe_psql('ALTER TABLE cohort ADD label text; CREATE TABLE risks (id int PRIMARY KEY, risk real)');
+$job = submit("'progression', 'cohort', input => 'sex, weight, pressure, age, s1, s2, s3, s4, s5, s6', output => 'label'");
+is(ended($job), 'completed', 'rows are classified by trees');
+is($server->safe_psql("SELECT count(*) > 400, count(*) FILTER (WHERE label IS DISTINCT FROM infer.classify('progression', cohort)) FROM cohort"), 't|0',
+	'as the statement does it');
+$job = submit("'progression', source => 'SELECT * FROM cohort', key => 'id', target => 'risks', output => 'risk', class => 'yes'");
+is(ended($job), 'completed', 'whole rows of a query, too');
+is($server->safe_psql("SELECT count(*) > 400, count(*) FILTER (WHERE risk <> infer.probability('progression', 'yes', cohort)::real) FROM risks JOIN cohort USING (id)"),
+	't|0', 'as the statement does it');
 
 # ---- rows that fail ----
 
