@@ -176,6 +176,15 @@ SELECT output FROM infer.fresh_columns;
 SELECT count(*) FROM pg_trigger WHERE tgrelid = 'kept'::regclass;
 ROLLBACK;
 
+-- triggers that came with a table, from elsewhere
+BEGIN;
+SELECT infer.keep_fresh('regression', 'kept', 'a, "B b", c', 'score', 'score_version');
+DELETE FROM infer.fresh;
+SELECT pg_temp.fails($$SELECT infer.drop_fresh('regression', 'kept')$$);
+SELECT infer.keep_fresh('regression', 'kept', 'a, "B b", c', 'score', 'score_version');
+SELECT count(*) FROM pg_trigger WHERE tgrelid = 'kept'::regclass;
+ROLLBACK;
+
 -- whose triggers these are: nobody else's
 SELECT pg_temp.fails($$CREATE TABLE own (v text); CREATE TRIGGER t AFTER UPDATE ON own FOR EACH ROW EXECUTE FUNCTION infer.fresh_clear(); INSERT INTO own VALUES (1); UPDATE own SET v = 2$$);
 SELECT pg_temp.fails($$CREATE TABLE own (v text); CREATE TRIGGER t BEFORE INSERT ON own FOR EACH ROW EXECUTE FUNCTION infer.fresh_restored(); INSERT INTO own VALUES (1)$$);

@@ -71,7 +71,7 @@ keep('t');
 is_fresh('t', 1, 'what is there is scored');
 is(last_of('t', 'done, failed, j.state, name'), '500|0|completed|fresh public.t.y', 'by a job like others');
 
-my $last = last_job('t');
+my ($last, $job) = (last_job('t'));
 sql('INSERT INTO t (id, x) VALUES (501, 7), (502, 8)');
 is_fresh('t', 1, 'new rows are scored');
 is(last_of('t', 'done'), 2, 'and nothing else');
@@ -131,6 +131,17 @@ is_fresh('t', 1, 'and back');
 sql("INSERT INTO pinned (id, x) VALUES (6, 6)");
 is_fresh('pinned', 1, 'it stays as it is');
 sql("SELECT infer.drop_fresh(NULL, 'pinned')");
+
+# a version that is activated while the job of another one waits
+$server->reload('infer.max_job_workers' => 0);
+$job = sql('SELECT last_value FROM infer.job_id');
+sql("UPDATE t SET v = 'other' WHERE id = 8");
+ok($server->poll_query_until("SELECT count(*) = 1 FROM infer.jobs WHERE job > $job AND state = 'validating' AND model = 'm\@1'"), 'a job waits');
+sql("SELECT infer.activate_model('m', 2)");
+$server->reload('infer.max_job_workers' => 2);
+is_fresh('t', 2, 'the version that it does not know is not forgotten');
+sql("SELECT infer.activate_model('m', 1)");
+is_fresh('t', 1, 'and back');
 
 # ---- rows that change while they are computed ----
 
@@ -216,7 +227,7 @@ make_table('slow', 200);
 stop_engine();
 keep('slow');
 ok($server->poll_query_until("SELECT state = 'updating' FROM infer.fresh_columns WHERE \"table\" = 'slow'::regclass"), 'a job runs');
-my $job = sql("SELECT job FROM infer.fresh_columns WHERE \"table\" = 'slow'::regclass");
+$job = sql("SELECT job FROM infer.fresh_columns WHERE \"table\" = 'slow'::regclass");
 sql("SELECT infer.cancel_job($job)");
 ok($server->poll_query_until("SELECT state = 'cancelled' FROM infer.jobs WHERE job = $job"), 'it can be cancelled');
 continue_engine();

@@ -366,14 +366,26 @@ fresh_depend(const Fresh *fresh, const FreshDefinition *definition, Oid server)
 	CommandCounterIncrement();
 }
 
-void
-fresh_undefine(const FreshDefinition *definition)
+static void
+drop_trigger(Oid trigger)
 {
 	ObjectAddress address;
 
-	ObjectAddressSet(address, TriggerRelationId, definition->trigger);
+	ObjectAddressSet(address, TriggerRelationId, trigger);
 	performDeletion(&address, DROP_RESTRICT, 0);
 	CommandCounterIncrement();
+}
+
+/* In a database that was just restored, one may not depend on the other yet. */
+void
+fresh_undefine(int64 number, const FreshDefinition *definition)
+{
+	Oid			clearing;
+
+	drop_trigger(definition->trigger);
+	clearing = get_trigger_oid(definition->table, fresh_clear_name(number), true);
+	if (OidIsValid(clearing))
+		drop_trigger(clearing);
 }
 
 /* ---- triggers → definitions ---- */

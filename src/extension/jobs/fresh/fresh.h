@@ -115,8 +115,8 @@ extern List *fresh_triggers(void);
  */
 extern FreshDefinition *fresh_definition(const Fresh *fresh, List *triggers, bool wait, const char **damaged);
 
-/* Drops the triggers, if they are there. */
-extern void fresh_undefine(const FreshDefinition *definition);
+/* Drops the triggers. */
+extern void fresh_undefine(int64 number, const FreshDefinition *definition);
 
 /* Dependencies that a dump does not carry. */
 extern void fresh_depend(const Fresh *fresh, const FreshDefinition *definition, Oid server);
@@ -151,14 +151,15 @@ typedef struct FreshMarks
 	bool		held;				/* its job was cancelled, and it has not been marked since */
 	bool		prepared;			/* marks of prepared transactions wait for these to end */
 	int32		failures;			/* of jobs in a row */
+	uint32		all_count;			/* of marks of all rows */
 } FreshMarks;
 
 /* The place of a kept column, made (and marked) where it has none; false: there is no room. */
 extern bool fresh_marks_get(int64 number, FreshMarks *marks);
 extern void fresh_marks_peek(int64 number, FreshMarks *marks);
-extern void fresh_marks_version(int64 number, const FreshVersion *version);
-extern void fresh_marks_prepared(int64 number, bool none);
-extern void fresh_marks_submitted(int64 number, int64 job, bool all);
+extern void fresh_marks_version(int64 number, const FreshVersion *version, FreshMarks *marks);
+extern void fresh_marks_prepared(int64 number, bool none, FreshMarks *marks);
+extern void fresh_marks_submitted(int64 number, int64 job, bool all, uint32 all_count);
 extern void fresh_marks_ended(int64 number, int64 job, JobState state);
 extern void fresh_marks_forget(int64 number);
 extern void fresh_marks_all(int64 number);	/* marks all of it at once */

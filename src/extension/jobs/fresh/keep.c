@@ -174,6 +174,28 @@ the_kept_column(FunctionCallInfo fcinfo, Oid table)
 	return linitial(kept);
 }
 
+/*
+ * Triggers that came with the table, from a dump of it alone, say: nobody knows them here, or they have the number
+ * of another one.
+ */
+static void
+drop_strays(Oid table)
+{
+	ListCell   *lc;
+
+	foreach(lc, fresh_triggers())
+	{
+		FreshTrigger *trigger = lfirst(lc);
+		Fresh	   *fresh;
+
+		if (trigger->definition.table != table)
+			continue;
+		fresh = fresh_get(trigger->number);
+		if (fresh == NULL || (OidIsValid(fresh->table) && fresh->table != table))
+			fresh_undefine(trigger->number, &trigger->definition);
+	}
+}
+
 /* ---- keep_fresh ---- */
 
 static void
@@ -266,6 +288,7 @@ infer_keep_fresh(PG_FUNCTION_ARGS)
 	plan = plan_as(fresh.owner, &request);
 	check_version_type(plan);
 	check_not_kept(request.table, plan);
+	drop_strays(request.table);
 
 	fresh.number = fresh_next_number();
 	(void) fresh_lock(fresh.number, true);
@@ -315,6 +338,7 @@ Datum
 infer_drop_fresh(PG_FUNCTION_ARGS)
 {
 	Kept	   *kept;
+	Fresh	   *fresh;
 	Relation	table;
 
 	job_check_may_write("infer.drop_fresh()");
@@ -323,14 +347,14 @@ infer_drop_fresh(PG_FUNCTION_ARGS)
 	table = open_table(PG_GETARG_OID(1));
 	kept = the_kept_column(fcinfo, RelationGetRelid(table));
 	(void) fresh_lock(kept->fresh->number, true);
-	kept->fresh = fresh_get(kept->fresh->number);
 	relation_close(table, NoLock);
-	fresh_undefine(kept->definition);
-	if (kept->fresh != NULL)		/* the scanner has just not forgotten it */
+	fresh_undefine(kept->fresh->number, kept->definition);
+	fresh = fresh_get(kept->fresh->number);
+	if (fresh != NULL)
 	{
-		drop_job(kept->fresh->job);
-		drop_job(kept->fresh->job_before);
-		fresh_delete(kept->fresh);
+		drop_job(fresh->job);
+		drop_job(fresh->job_before);
+		fresh_delete(fresh);
 	}
 	infer_jobs_changed();
 	PG_RETURN_VOID();

@@ -13,7 +13,8 @@
  *
  * Invariants
  *	- Counts are raised after the transaction has become visible, and taken before the job's first snapshot: what a
- *	  job cannot see yet is not served by it.
+ *	  job cannot see yet is not served by it.  Those of all rows are taken before its version is looked up, so that
+ *	  it serves no mark of a later version.
  *	- A row that says the version which was current at the transaction's first look is not stale; if another is
  *	  current by its commit, the column is marked.
  *	- COMMIT PREPARED runs no callbacks, and may come after a restart.  So the column is marked now and then as long
@@ -50,8 +51,8 @@ typedef struct Place
 	pg_atomic_uint32 all;
 	uint32		rows_served;
 	uint32		all_served;
-	uint32		rows_taken;
-	uint32		all_taken;
+	uint32		rows_taken;			/* when its job began */
+	uint32		all_taken;			/* before its job's version was looked up */
 	uint32		rows_held;			/* when its job was cancelled: the next mark ends that */
 	uint32		all_held;
 	bool		held;
@@ -197,6 +198,7 @@ tell(Place *place, FreshMarks *marks)
 	marks->rows = !held && rows != place->rows_served;
 	marks->all = !held && all != place->all_served;
 	marks->held = held;
+	marks->all_count = all;
 	marks->prepared = place->prepared;
 	marks->failures = place->failures;
 }
@@ -233,7 +235,7 @@ fresh_marks_peek(int64 number, FreshMarks *marks)
 }
 
 void
-fresh_marks_version(int64 number, const FreshVersion *version)
+fresh_marks_version(int64 number, const FreshVersion *version, FreshMarks *marks)
 {
 	Place	   *place;
 
@@ -241,9 +243,12 @@ fresh_marks_version(int64 number, const FreshVersion *version)
 	place = find_place(number);
 	if (place != NULL)
 	{
-		/* another one that nobody told of: restored rows, a model's new name */
+		/* another one, perhaps that nobody told of: a model's new name */
 		if (place->version.number != 0 && place->version.text_hash != version->text_hash)
+		{
 			pg_atomic_fetch_add_u32(&place->all, 1);
+			marks->all_count++;
+		}
 		place->version = *version;
 	}
 	LWLockRelease(places->lock);
@@ -263,7 +268,7 @@ fresh_marks_all(int64 number)
 
 /* none: there is no prepared transaction that has changed jobs, or marked columns. */
 void
-fresh_marks_prepared(int64 number, bool none)
+fresh_marks_prepared(int64 number, bool none, FreshMarks *marks)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	Place	   *place;
@@ -275,14 +280,16 @@ fresh_marks_prepared(int64 number, bool none)
 	{
 		pg_atomic_fetch_add_u32(&place->rows, 1);
 		pg_atomic_fetch_add_u32(&place->all, 1);
+		marks->all_count++;
 		place->prepared = !none;
 		place->prepared_marked = now;
 	}
 	LWLockRelease(places->lock);
 }
 
+/* all_count: of marks, from before the job's version was looked up. */
 void
-fresh_marks_submitted(int64 number, int64 job, bool all)
+fresh_marks_submitted(int64 number, int64 job, bool all, uint32 all_count)
 {
 	Place	   *place;
 
@@ -292,6 +299,7 @@ fresh_marks_submitted(int64 number, int64 job, bool all)
 	{
 		place->job = job;
 		place->job_all = all;
+		place->all_taken = all_count;
 		place->job_began = false;
 		place->held = false;
 	}
@@ -389,7 +397,6 @@ job_fresh_begin(int64 number, int64 job)
 	if (place != NULL && place->job == job)
 	{
 		place->rows_taken = pg_atomic_read_u32(&place->rows);
-		place->all_taken = pg_atomic_read_u32(&place->all);
 		place->job_began = true;
 	}
 	LWLockRelease(places->lock);

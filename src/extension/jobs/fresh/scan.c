@@ -193,8 +193,8 @@ fresh_condition(const FreshDefinition *definition, const char *model, int32 vers
 }
 
 static void
-submit(Fresh *fresh, const FreshDefinition *definition, const InferAnchor *anchor, int32 version, bool all,
-	   TimestampTz resume_at)
+submit(Fresh *fresh, const FreshDefinition *definition, const InferAnchor *anchor, int32 version,
+	   const FreshMarks *marks, TimestampTz resume_at)
 {
 	JobRequest	request = {0};
 	JobRecord	record = {0};
@@ -204,7 +204,7 @@ submit(Fresh *fresh, const FreshDefinition *definition, const InferAnchor *ancho
 	request.table_name = definition->table_sql;
 	request.input = definition->input;
 	request.output = definition->output_sql;
-	request.condition = fresh_condition(definition, anchor->name, version, all, false);
+	request.condition = fresh_condition(definition, anchor->name, version, marks->all, false);
 	request.key = definition->key;
 	request.verb = fresh->verb;
 	request.class_ = fresh->class_;
@@ -236,7 +236,7 @@ submit(Fresh *fresh, const FreshDefinition *definition, const InferAnchor *ancho
 	fresh->job_before = fresh->job;
 	fresh->job = record.job;
 	fresh_update(fresh);
-	fresh_marks_submitted(fresh->number, record.job, all);
+	fresh_marks_submitted(fresh->number, record.job, marks->all, marks->all_count);
 	submitted = true;
 }
 
@@ -281,6 +281,7 @@ look(Fresh *fresh, List *triggers)
 	FreshVersion known;
 	InferAnchor anchor;
 	int32		version;
+	uint32		all_count;
 
 	if (definition == NULL)
 	{
@@ -317,12 +318,14 @@ look(Fresh *fresh, List *triggers)
 	}
 	adopt(fresh, definition, &anchor);
 	fresh_version_make(anchor.name, version, &known);
-	fresh_marks_version(fresh->number, &known);
+	fresh_marks_version(fresh->number, &known, &marks);
 	if (marks.prepared)
-		fresh_marks_prepared(fresh->number, job_prepared_lock(ShareLock, false));
+		fresh_marks_prepared(fresh->number, job_prepared_lock(ShareLock, false), &marks);
+	all_count = marks.all_count;
 	fresh_marks_peek(fresh->number, &marks);
+	marks.all_count = all_count;
 	if (marks.rows || marks.all)
-		submit(fresh, definition, &anchor, version, marks.all, resume_time(last, marks.failures));
+		submit(fresh, definition, &anchor, version, &marks, resume_time(last, marks.failures));
 }
 
 static void
