@@ -127,6 +127,15 @@ $server->safe_psql("BEGIN; SELECT infer.drop_model('again'); SELECT infer.create
 like(ended($job, 'state, last_error'), qr/^failed\|.*again\@1/, 'a model that is made anew during a job is not used');
 is($server->safe_psql('SELECT count(*) FROM anew WHERE y = x + 4'), '0', '... for any row');
 
+# One that is renamed is the same.
+table('renamed', 4000);
+$server->safe_psql("SELECT infer.create_model('old_name', data => $three)", @alice);
+$job = submit("'old_name', 'renamed', 'x', 'y'");
+under_way($job);
+$server->safe_psql("SELECT infer.rename_model('old_name', 'new_name')", @alice);
+is(ended($job, 'state, done, failed'), 'completed|4000|0', 'a model that is renamed during a job goes on with it');
+is($server->safe_psql('SELECT count(*), max(writes) FROM renamed WHERE y = x + 3'), '4000|1', '... for all rows');
+
 # A role that goes: all that it owns is somebody else's, and its job nobody's.
 $server->safe_psql('CREATE ROLE dave LOGIN; GRANT USAGE ON SCHEMA public TO dave');
 table('left_over', 4000);
@@ -135,6 +144,16 @@ $job = submit("'add', 'left_over', 'x', 'y'", user => 'dave');
 under_way($job);
 $server->safe_psql('DROP OWNED BY dave; DROP ROLE dave');
 like(ended($job, 'state, owner, last_error'), qr/^failed\|dave\|./, 'a role that is dropped during its job: it fails');
+
+# A condition that a row does not meet any more, when it is its turn after all.
+table('conditional', 10);
+my $busy = $server->background_psql(@alice);
+$busy->query('BEGIN; UPDATE conditional SET x = -1 WHERE id = 5; UPDATE conditional SET x = 100 WHERE id = 6');
+$job = submit("'add', 'conditional', 'x', 'y', condition => 'x > 0'");
+$server->poll_query_until("SELECT done FROM infer.jobs WHERE job = $job", '8');
+$busy->query('COMMIT');
+is(ended($job, 'state, done, gone'), 'completed|9|1', 'a row that does not meet the condition any more is left alone');
+is($server->safe_psql('SELECT y FROM conditional WHERE id IN (5, 6) ORDER BY id'), "\n103", '... one that was changed otherwise gets the result for what it is now');
 
 # ---- names ----
 
