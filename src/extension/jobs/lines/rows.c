@@ -113,6 +113,8 @@ read_lines(JobRun *run, JobChunk *chunk, int rows_max)
 			  upto != NULL ? DatumGetInt64(upto[0]) : PG_INT64_MAX, chunk->context, read_line, &reading);
 	line_table_close(table);
 	chunk->last = !reading.filling.full;
+	if (chunk->rows_count > 0)
+		job_reader_move(run, chunk->rows[chunk->rows_count - 1].keys);
 	MemoryContextSwitchTo(old);
 }
 
