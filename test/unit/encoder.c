@@ -349,6 +349,14 @@ test_hidden(struct encoder_fixture *f)
 	encoder_release(&c);
 
 	encoder_one(&c, f, long_text);
+	encoder_option(&c, 0, INFER_TEXT_FLAGS, INFER_TEXT_TRUNCATE);
+	c.request.outputs_wanted = 1u << counts | 1;
+	fine = encoder_run(&c) && c.request.row_status[0] == INFER_OK;
+	tap_ok(fine && ((const int32_t *) encoder_numbers(&c, counts, 0))[0] == 40 && c.request.units[0] == 40,
+		   "beside an embedding, the number of tokens is that of those that were computed");
+	encoder_release(&c);
+
+	encoder_one(&c, f, long_text);
 	c.request.outputs_wanted = 1u << tokens;
 	c.request.reply_bytes = 1024;
 	tap_ok(encoder_prepare(&c) && c.request.overflow && c.request.overflow_bytes >= whole * 4, "a reply without room for ids says how much it lacks");

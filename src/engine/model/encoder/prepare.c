@@ -155,7 +155,17 @@ row_cost(const struct encoder_model *m, uint32_t tokens)
 	return nsec < 1 ? 1 : nsec > UINT32_MAX ? UINT32_MAX : (uint32_t) nsec;
 }
 
-/* The row's tokens behind those of the rows before. */
+/* The number of the row's tokens, where it is wanted. */
+static void
+answer_count(struct preparing *p, uint32_t row, uint32_t tokens)
+{
+	uint32_t	output = p->m->outputs_results + 1;
+
+	if (encoder_wants(p->request, output))
+		((int32_t *) (p->request->region + p->request->outputs[output].data_offset))[row] = (int32_t) tokens;
+}
+
+/* The row's tokens behind those of the rows before; their number is that of those that are computed. */
 static bool
 prepare_tokens(struct preparing *p, uint32_t row)
 {
@@ -189,6 +199,8 @@ prepare_tokens(struct preparing *p, uint32_t row)
 	};
 	if (to->places != NULL && !keep_text(p, &to->rows[row]))
 		return false;
+	if (!encoder_wants(p->request, p->m->outputs_results))
+		answer_count(p, row, output.count);
 	to->tokens += output.count;
 	p->request->units[row] = output.count;
 	p->request->costs[row] = row_cost(p->m, output.count);
@@ -197,17 +209,19 @@ prepare_tokens(struct preparing *p, uint32_t row)
 
 /* ---- what needs no device ---- */
 
-/* Ids and their number, of the whole text unless the call itself asks for less. */
+/*
+ * Ids and their number, of the whole text unless the call itself asks for less.  Beside results the number is
+ * theirs, which prepare_tokens knows.
+ */
 static bool
 answer_tokens(struct preparing *p, uint32_t row)
 {
 	struct model_request *request = p->request;
 	uint32_t	ids = p->m->outputs_results;
-	uint32_t	count = ids + 1;
 	uint32_t	tokens_max = p->call.truncate_asked ? p->m->encoder->tokens_max : 0;
 	struct tokenizer_output output;
 
-	if (!encoder_wants(request, ids) && !encoder_wants(request, count))
+	if (!encoder_wants(request, ids) && (p->results || !encoder_wants(request, ids + 1)))
 		return true;
 	if (!encode(p, tokens_max, &output))
 		return false;
@@ -220,8 +234,7 @@ answer_tokens(struct preparing *p, uint32_t row)
 	}
 	if (encoder_wants(request, ids))
 		model_reply_varying(request, ids, row, p->arena->ids, output.count);
-	if (encoder_wants(request, count))
-		((int32_t *) (request->region + request->outputs[count].data_offset))[row] = (int32_t) output.count;
+	answer_count(p, row, output.count);
 	return true;
 }
 
