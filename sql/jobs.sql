@@ -268,7 +268,7 @@ CREATE VIEW infer.jobs WITH (security_barrier) AS
 									FILTER (WHERE v.pid IS NOT NULL AND v.chunk > 0) AS chunk
 							 FROM infer.read_job_workers() AS v WHERE v.job = j.job AND j.finished IS NULL) AS w
 		 LEFT JOIN LATERAL (SELECT i.message, i.sqlstate FROM infer.job_item i
-							WHERE i.job = j.job AND i.message IS NOT NULL
+							WHERE i.job = j.job AND i.message IS NOT NULL AND j.message IS NULL AND s.failed + p.pending > 0
 							ORDER BY i.updated DESC LIMIT 1) AS e ON true
 	WHERE o.owner IS NOT NULL;
 COMMENT ON VIEW infer.jobs IS 'your jobs: how far they are, what they wait for, how they ended';
