@@ -13,15 +13,15 @@
  *	item		a row of infer.job_item: one that is not simply done
  *
  * Files
- *	tables.c		infer.job, job_shard, job_item ⇄ structs
- *	request.c		arguments ⇄ jsonb		plan/		what they mean
- *	submit.c		submit_job				control.c	cancel, retry, wait, drop
+ *	tables.c		infer.job, job_shard, job_item ⇄ structs			json.c		JSON objects, member by member
+ *	submit/			submit_job, its arguments as jsonb; cancel, retry, wait, drop
+ *	plan/			what a request means
  *	launcher/		what starts runners, ends jobs, and tells of both; slots
- *	runner.c		the loop of a shard		compute.c	chunk → engine → results
- *	read.c			source → chunk			write.c		chunk → target			keys.c	keys ⇄ texts
- *	items.c			rows that come back		digest.c	of inputs and outputs
- *	begin.c			what a runner does first	finish.c	ends of shards and jobs		reading.c	rows that cannot be read
- *	facts.c			what is kept for the manifest, and manifest.c, which tells it
+ *	runner/			the loop of a shard: its begin, chunk → engine → results, rows that come back, ends
+ *	rows/			source → chunk, chunk → target; keys ⇄ texts
+ *	lines/			jobs of JSON lines: in, computed, out
+ *	fresh/			columns that are kept fresh
+ *	manifest/		what is kept for the manifest, digests, and infer.job_manifest
  *
  * Invariants
  *	- A chunk's results, its items and its checkpoint commit in one transaction.
@@ -68,7 +68,7 @@ job_has_ended(JobState state)
 extern const char *job_state_name(JobState state);
 extern JobState job_state_from_name(const char *name);	/* XX000 for none of them */
 
-/* ---- request.c ---- */
+/* ---- submit/request.c ---- */
 
 struct JobRecord;
 struct JobPlan;
@@ -97,7 +97,7 @@ typedef struct JobRequest			/* NULL, 0: not given */
 	char	   *search_path;		/* of the session that submitted it; so the next two */
 	char	   *time_zone;
 	char	   *date_order;			/* of its DateStyle: MDY, DMY or YMD */
-	bool		requests;			/* lines of infer.job_request instead of rows: lines.c */
+	bool		requests;			/* lines of infer.job_request instead of rows: lines/ */
 	int64		fresh;				/* the kept column whose stale rows it is for; 0: none */
 } JobRequest;
 
@@ -107,7 +107,7 @@ typedef struct JobRequest			/* NULL, 0: not given */
 extern Jsonb *job_request_to_jsonb(const JobRequest *request);
 extern JobRequest *job_request_from_jsonb(const Jsonb *jsonb, MemoryContext context);
 
-/* ---- submit.c ---- */
+/* ---- submit/submit.c ---- */
 
 /* The job's number; that of the unfinished one of the same owner and name, with a notice, if there is one. */
 extern int64 job_submit(JobRequest *request);
@@ -131,7 +131,7 @@ extern TimestampTz job_expiry(const JobRequest *request, TimestampTz submitted);
 /* Raises where nothing can be written, or no job can run. */
 extern void job_check_may_write(const char *function);
 
-/* ---- control.c ---- */
+/* ---- submit/control.c ---- */
 
 /* As it is now; raises unless there is such a job, and the current user has its owner's rights. */
 extern struct JobRecord *job_find(int64 job);
@@ -436,20 +436,20 @@ typedef struct JobRun				/* a runner's work */
 	JobShard   *shard;
 	JobPlan    *plan;
 	InferSite  *site;
-	struct JobReader *reader;		/* read.c's own */
-	struct JobWriter *writer;		/* write.c's own */
+	struct JobReader *reader;		/* rows/read.c's own */
+	struct JobWriter *writer;		/* rows/write.c's own */
 	struct LinesRun *lines;			/* JOB_SOURCE_REQUESTS: instead of site */
 	Datum	   *position;			/* keys of the last row that was read, in context; NULL: none */
 } JobRun;
 
-/* ---- keys.c ---- */
+/* ---- rows/keys.c ---- */
 
 /* The texts of a row's key; and back, NULL for none.  In the current memory context. */
 extern void job_key_make(const JobPlan *plan, const Datum *values, JobKey *key);
 extern Datum *job_key_values(const JobPlan *plan, const JobKey *key);
 
 /*
- * ---- read.c: in a short transaction of the caller's, with SPI connected or not ----
+ * ---- rows/read.c: in a short transaction of the caller's, with SPI connected or not ----
  *
  * A table that somebody else has locked is 55P03 after lock_timeout: no fault of the job's, it waits.
  */
@@ -484,7 +484,7 @@ extern void job_read_items(JobRun *run, JobChunk *chunk, JobItem *items, int ite
 /* Have the next job_read begin behind this row of a chunk that was read (it was not sent). */
 extern void job_read_back(JobRun *run, const JobRow *row);
 
-/* ---- write.c: in a transaction of the caller's ---- */
+/* ---- rows/write.c: in a transaction of the caller's ---- */
 
 extern struct JobWriter *job_writer_make(JobRun *run);
 
@@ -495,7 +495,7 @@ extern struct JobWriter *job_writer_make(JobRun *run);
  */
 extern void job_write(JobRun *run, JobChunk *chunk);
 
-/* ---- compute.c ---- */
+/* ---- runner/compute.c ---- */
 
 /* The site, or what lines have instead. */
 extern void job_compute_begin(JobRun *run);
@@ -522,7 +522,7 @@ extern void job_compute_counters(const JobRun *run, InferSiteCounters *counters)
 /* Whether an error may be gone when it is tried again. */
 extern bool job_error_is_transient(int sqlerrcode);
 
-/* ---- digest.c ---- */
+/* ---- manifest/digest.c ---- */
 
 /* Adds a written row to the shard's digests: sums of hashes, so in any order. */
 extern void job_digest_add(const JobPlan *plan, const JobRow *row, JobShard *shard);
@@ -530,7 +530,7 @@ extern void job_digest_add(const JobPlan *plan, const JobRow *row, JobShard *sha
 /* Adds another shard's. */
 extern void job_digest_sum(uint8 *digest, const uint8 *other);
 
-/* ---- finish.c ---- */
+/* ---- runner/finish.c ---- */
 
 /*
  * Ends a job, in whatever state: its shards have ended (a runner that still writes for one finds its row changed,
@@ -540,7 +540,7 @@ extern void job_digest_sum(uint8 *digest, const uint8 *other);
  */
 extern void job_end(JobRecord *record, JobState state, const char *sqlstate, const char *message);
 
-/* ---- facts.c: what the manifest needs and nobody knows later ---- */
+/* ---- manifest/facts.c: what the manifest needs and nobody knows later ---- */
 
 /*
  * What a plan means: the model with its digest, the statements and their fingerprint, types, versions.  For

@@ -12,7 +12,7 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
-#include "../rows.h"
+#include "../rows/rows.h"
 #include "lines.h"
 
 #define CHUNK_CALLS		4096		/* beyond one line */

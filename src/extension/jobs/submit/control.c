@@ -15,7 +15,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
-#include "job.h"
+#include "../job.h"
 
 #define WAIT_FIRST	5				/* ms until wait_job looks again, longer from time to time */
 #define WAIT_MOST	250

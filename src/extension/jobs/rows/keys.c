@@ -11,7 +11,7 @@
 #include "fmgr.h"
 #include "utils/lsyscache.h"
 
-#include "job.h"
+#include "../job.h"
 
 void
 job_key_make(const JobPlan *plan, const Datum *values, JobKey *key)

@@ -13,7 +13,7 @@
 #ifndef INFER_JOBS_RUNNER_H
 #define INFER_JOBS_RUNNER_H
 
-#include "job.h"
+#include "../job.h"
 
 #define RUNNER_FAULTS_MAX	10		/* in a row; one more and the job has failed */
 #define RUNNER_FAILURES_SQLSTATE	"53400"

@@ -26,7 +26,7 @@
 #include "utils/portal.h"
 #include "utils/tuplestore.h"
 
-#include "job.h"
+#include "../job.h"
 
 /* ---- statement.c ---- */
 

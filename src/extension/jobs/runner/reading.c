@@ -14,7 +14,7 @@
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
 
-#include "rows.h"
+#include "../rows/rows.h"
 #include "runner.h"
 
 typedef struct Read

@@ -24,7 +24,7 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
-#include "lines/lines.h"
+#include "../lines/lines.h"
 #include "rows.h"
 
 #define WAIT_FREE	"1ms"			/* of a chunk's statement for a lock: where rows are not locked first */

@@ -20,7 +20,7 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-#include "job.h"
+#include "../job.h"
 
 typedef struct RowHash
 {

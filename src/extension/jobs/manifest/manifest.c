@@ -13,8 +13,8 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#include "job.h"
-#include "json.h"
+#include "../job.h"
+#include "../json.h"
 
 /* ---- who sees what ---- */
 

@@ -24,7 +24,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "../catalog/internal.h"
+#include "../../catalog/internal.h"
 #include "rows.h"
 
 #define BATCH_ROWS	256				/* rows that are inserted together */

@@ -12,8 +12,8 @@
 #include "utils/memutils.h"
 #include "utils/numeric.h"
 
-#include "job.h"
-#include "json.h"
+#include "../job.h"
+#include "../json.h"
 
 /* ---- to jsonb ---- */
 

@@ -17,10 +17,10 @@
 #include "utils/ruleutils.h"
 #include "utils/timestamp.h"
 
-#include "../catalog/internal.h"
-#include "../client.h"
-#include "json.h"
-#include "job.h"
+#include "../../catalog/internal.h"
+#include "../../client.h"
+#include "../json.h"
+#include "../job.h"
 
 #define ENGINES_MAX 16				/* different ones of a shard that are kept */
 

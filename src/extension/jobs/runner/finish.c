@@ -20,7 +20,7 @@
 #include "utils/json.h"
 #include "utils/timestamp.h"
 
-#include "json.h"
+#include "../json.h"
 #include "runner.h"
 
 #define ITEMS_AT_ONCE	1000

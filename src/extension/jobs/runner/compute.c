@@ -22,8 +22,8 @@
 #include "funcapi.h"
 #include "utils/memutils.h"
 
-#include "job.h"
-#include "lines/lines.h"
+#include "../job.h"
+#include "../lines/lines.h"
 
 /* ---- rows to the engine ---- */
 

@@ -15,7 +15,7 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
-#include "job.h"
+#include "../job.h"
 
 /* ---- arguments ---- */
 
