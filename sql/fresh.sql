@@ -37,6 +37,7 @@ CREATE FUNCTION infer.fresh_restored() RETURNS trigger
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_fresh_restored';
 COMMENT ON FUNCTION infer.fresh_restored() IS 'of infer.fresh: whose rows a dump may bring';
 CREATE TRIGGER restored BEFORE INSERT ON infer.fresh FOR EACH ROW EXECUTE FUNCTION infer.fresh_restored();
+ALTER TABLE infer.fresh ENABLE ALWAYS TRIGGER restored;
 
 /* Called by the triggers of kept columns, for whoever writes to their tables. */
 CREATE FUNCTION infer.fresh_note(fresh bigint, version "any") RETURNS bool

@@ -185,6 +185,18 @@ SELECT infer.keep_fresh('regression', 'kept', 'a, "B b", c', 'score', 'score_ver
 SELECT count(*) FROM pg_trigger WHERE tgrelid = 'kept'::regclass;
 ROLLBACK;
 
+-- triggers that somebody has changed
+BEGIN;
+SELECT infer.keep_fresh('regression', 'kept', 'a, "B b", c', 'score', 'score_version');
+DO $$ BEGIN EXECUTE (SELECT format('ALTER TRIGGER %I ON kept RENAME TO renamed', tgname) FROM pg_trigger WHERE tgname ~ '^infer_fresh'); END $$;
+SELECT output, state, problem FROM infer.fresh_columns;
+DO $$ BEGIN EXECUTE (SELECT format('ALTER TRIGGER %I ON kept RENAME TO renamed_too', tgname) FROM pg_trigger WHERE tgname ~ '^zz_infer_fresh'); END $$;
+SELECT output, state, problem FROM infer.fresh_columns;
+SELECT pg_temp.fails($$SELECT infer.stale_rows('regression', 'kept')$$);
+SELECT infer.drop_fresh('regression', 'kept');
+SELECT count(*) FROM pg_trigger WHERE tgrelid = 'kept'::regclass;
+ROLLBACK;
+
 -- whose triggers these are: nobody else's
 SELECT pg_temp.fails($$CREATE TABLE own (v text); CREATE TRIGGER t AFTER UPDATE ON own FOR EACH ROW EXECUTE FUNCTION infer.fresh_clear(); INSERT INTO own VALUES (1); UPDATE own SET v = 2$$);
 SELECT pg_temp.fails($$CREATE TABLE own (v text); CREATE TRIGGER t BEFORE INSERT ON own FOR EACH ROW EXECUTE FUNCTION infer.fresh_restored(); INSERT INTO own VALUES (1)$$);

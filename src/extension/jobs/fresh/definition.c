@@ -577,44 +577,77 @@ add_texts(FreshDefinition *definition, const Fresh *fresh, FuncExpr *call)
 	definition->version_type = getBaseType(get_atttype(definition->table, definition->version));
 }
 
-FreshDefinition *
-fresh_definition(const Fresh *fresh, List *triggers, bool wait, const char **damaged)
+Oid
+fresh_trigger_oid(const Fresh *fresh)
+{
+	if (!OidIsValid(fresh->table) || !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(fresh->table)))
+		return InvalidOid;
+	return get_trigger_oid(fresh->table, fresh_trigger_name(fresh->number), true);
+}
+
+/* Those that may be of this one: by name, or wherever they are. */
+static List *
+triggers_of(const Fresh *fresh)
+{
+	Oid			oid = fresh_trigger_oid(fresh);
+	Relation	table;
+	List	   *triggers = NIL;
+
+	if (!OidIsValid(oid))
+		return fresh_triggers();
+	table = table_open(TriggerRelationId, AccessShareLock);
+	add_trigger(table, oid, keeping_function(), &triggers);
+	table_close(table, AccessShareLock);
+	return triggers;
+}
+
+/* The one of these that is its own; *several: there are more. */
+static FreshTrigger *
+own_trigger(const Fresh *fresh, List *triggers, bool *several)
 {
 	FreshTrigger *found = NULL;
-	FreshDefinition *definition;
-	FuncExpr   *call;
 	ListCell   *lc;
 
-	*damaged = NULL;
+	*several = false;
 	foreach(lc, triggers)
 	{
 		FreshTrigger *trigger = lfirst(lc);
 
 		if (trigger->number != fresh->number || (OidIsValid(fresh->table) && trigger->definition.table != fresh->table))
 			continue;
-		if (found != NULL)
-		{
-			*damaged = "two tables have its trigger";
-			return NULL;
-		}
+		*several = found != NULL;
 		found = trigger;
 	}
+	return found;
+}
+
+static const char *
+find_damage(const Fresh *fresh, const FreshTrigger *trigger, const FuncExpr *call)
+{
+	if (call == NULL || trigger->definition.output == 0 || trigger->definition.version == 0 ||
+		!IsA(linitial(call->args), RowExpr) || !IsA(lfourth(call->args), RowExpr))
+		return "its trigger was replaced";
+	if (!OidIsValid(get_trigger_oid(trigger->definition.table, fresh_clear_name(fresh->number), true)))
+		return "one of its triggers is missing";
+	return NULL;
+}
+
+FreshDefinition *
+fresh_definition(const Fresh *fresh, List *triggers, bool wait)
+{
+	bool		several;
+	FreshTrigger *found = own_trigger(fresh, triggers != NIL ? triggers : triggers_of(fresh), &several);
+	FreshDefinition *definition;
+	FuncExpr   *call;
+
 	if (found == NULL)
 		return NULL;
 	call = call_in(found->qual);
-	if (call == NULL || found->definition.output == 0 || found->definition.version == 0 ||
-		!IsA(linitial(call->args), RowExpr) || !IsA(lfourth(call->args), RowExpr))
-	{
-		*damaged = "its trigger was replaced";
-		return NULL;
-	}
-	if (!OidIsValid(get_trigger_oid(found->definition.table, fresh_clear_name(fresh->number), true)))
-	{
-		*damaged = "one of its triggers is missing";
-		return NULL;
-	}
 	definition = palloc(sizeof(FreshDefinition));
 	*definition = found->definition;
+	definition->damaged = several ? "several tables have its trigger" : find_damage(fresh, found, call);
+	if (definition->damaged != NULL)
+		return definition;
 	if (wait)
 		LockRelationOid(definition->table, AccessShareLock);
 	else if (!ConditionalLockRelationOid(definition->table, AccessShareLock))

@@ -78,6 +78,7 @@ extern List *fresh_list(void);		/* of Fresh * */
 
 typedef struct FreshDefinition
 {
+	const char *damaged;			/* why it is not to be believed; NULL: it is */
 	Oid			trigger;			/* that keeps */
 	Oid			table;
 	char		enabled;			/* as pg_trigger.tgenabled */
@@ -109,11 +110,14 @@ typedef struct FreshTrigger
 
 extern List *fresh_triggers(void);
 
+/* The keeping trigger of one, by its name; InvalidOid: it is not known where, or not there. */
+extern Oid	fresh_trigger_oid(const Fresh *fresh);
+
 /*
- * The definition with its texts; NULL: there is none, or (damaged) it is not to be believed.  wait: for the table's
- * lock; otherwise the texts may be NULL.
+ * The definition with its texts; NULL: there is none.  triggers: NIL to look for this one's only.  wait: for the table's
+ * lock; otherwise the texts may be NULL, as they are of a damaged one.
  */
-extern FreshDefinition *fresh_definition(const Fresh *fresh, List *triggers, bool wait, const char **damaged);
+extern FreshDefinition *fresh_definition(const Fresh *fresh, List *triggers, bool wait);
 
 /* Drops the triggers. */
 extern void fresh_undefine(int64 number, const FreshDefinition *definition);

@@ -125,14 +125,13 @@ kept_columns(Oid table, const char *model, const char *output)
 	foreach(lc, fresh_list())
 	{
 		Fresh	   *fresh = lfirst(lc);
-		const char *damaged;
 		FreshDefinition *definition;
 		Kept	   *one;
 
 		if (OidIsValid(fresh->table) && fresh->table != table)
 			continue;
-		definition = fresh_definition(fresh, triggers, true, &damaged);
-		if (definition == NULL || definition->table != table || (model != NULL && !is_of_model(fresh, model)) ||
+		definition = fresh_definition(fresh, triggers, true);
+		if (definition == NULL || definition->table != table || definition->output == 0 || (model != NULL && !is_of_model(fresh, model)) ||
 			(output != NULL && strcmp(get_attname(table, definition->output, false), output) != 0))
 			continue;
 		one = palloc(sizeof(Kept));
@@ -398,7 +397,7 @@ infer_stale_rows(PG_FUNCTION_ARGS)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(PG_GETARG_OID(1)));
 	kept = the_kept_column(fcinfo, PG_GETARG_OID(1));
 	problem = fresh_problem(kept->fresh, kept->definition, &anchor, &version);
-	if (version == 0)
+	if (version == 0 || kept->definition->damaged != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("column \"%s\" of \"%s\" cannot be kept fresh: %s",
@@ -519,8 +518,7 @@ infer_read_fresh_columns(PG_FUNCTION_ARGS)
 	foreach(lc, fresh_list())
 	{
 		Fresh	   *fresh = lfirst(lc);
-		const char *damaged;
-		FreshDefinition *definition = fresh_definition(fresh, triggers, false, &damaged);
+		FreshDefinition *definition = fresh_definition(fresh, triggers, false);
 
 		if (definition != NULL && may_see(fresh, definition->table))
 			put_row(result, fresh, definition);

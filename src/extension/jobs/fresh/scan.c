@@ -3,9 +3,8 @@
  *	  Marks become jobs: the scanner's part, so no user's code runs here.
  *
  * Loop, for each kept column, in a transaction of its own
- *	Skip it if somebody has its lock, or its table's.  Forget it if its trigger is gone.  If its last job has ended,
- *	take note of that, and forget jobs of it that tell nothing.  If it has none that has not ended, and is marked,
- *	submit one.
+ *	Skip it if somebody has its lock.  If its last job has ended, take note of that, and forget jobs of it that tell
+ *	nothing.  Forget it if its trigger is gone.  If it has no job that has not ended, and is marked, submit one.
  */
 #include "postgres.h"
 
@@ -73,6 +72,8 @@ fresh_problem(const Fresh *fresh, const FreshDefinition *definition, InferAnchor
 
 	memset(anchor, 0, sizeof(*anchor));
 	*version = 0;
+	if (definition->damaged != NULL)
+		return definition->damaged;
 	if (!find_anchor(&fresh->model_id, anchor))
 		return "its model was dropped";
 	*version = fresh->model_version != 0 ? fresh->model_version : infer_version_active(&anchor->id);
@@ -271,30 +272,57 @@ adopt(Fresh *fresh, const FreshDefinition *definition, const InferAnchor *anchor
 	}
 }
 
+/* Without its trigger: of a restored one it may come yet. */
 static void
-look(Fresh *fresh, List *triggers)
+forget(Fresh *fresh)
 {
-	const char *damaged;
-	FreshDefinition *definition = fresh_definition(fresh, triggers, false, &damaged);
-	JobRecord  *last;
-	FreshMarks	marks;
-	FreshVersion known;
-	InferAnchor anchor;
-	int32		version;
-	uint32		all_count;
-
-	if (definition == NULL)
+	if (!OidIsValid(fresh->table))
 	{
-		if (damaged != NULL || !OidIsValid(fresh->table))
-		{
-			look_again(LOOK_RESTORED);
-			return;
-		}
-		fresh_delete(fresh);
-		fresh_marks_forget(fresh->number);
+		look_again(LOOK_RESTORED);
 		return;
 	}
-	last = fresh->job != 0 ? job_get(fresh->job) : NULL;
+	fresh_delete(fresh);
+	fresh_marks_forget(fresh->number);
+}
+
+/* What it is now; false: no job can be made of it. */
+static bool
+look_closely(Fresh *fresh, const FreshDefinition *definition, FreshMarks *marks, InferAnchor *anchor, int32 *version)
+{
+	FreshVersion known;
+	uint32		all_count;
+
+	if (fresh_problem(fresh, definition, anchor, version) != NULL)
+	{
+		fresh_marks_all(fresh->number);	/* what happens meanwhile may go unseen */
+		look_again(LOOK_STOPPED);
+		return false;
+	}
+	if (definition->input == NULL)
+	{
+		look_again(LOOK_BUSY);	/* the table is locked */
+		return false;
+	}
+	adopt(fresh, definition, anchor);
+	fresh_version_make(anchor->name, *version, &known);
+	fresh_marks_version(fresh->number, &known, marks);
+	if (marks->prepared)
+		fresh_marks_prepared(fresh->number, job_prepared_lock(ShareLock, false), marks);
+	all_count = marks->all_count;
+	fresh_marks_peek(fresh->number, marks);
+	marks->all_count = all_count;
+	return true;
+}
+
+static void
+look(Fresh *fresh)
+{
+	JobRecord  *last = fresh->job != 0 ? job_get(fresh->job) : NULL;
+	FreshDefinition *definition;
+	FreshMarks	marks;
+	InferAnchor anchor;
+	int32		version;
+
 	if (last != NULL && !job_has_ended(last->state))
 		return;
 	if (last != NULL)
@@ -305,26 +333,12 @@ look(Fresh *fresh, List *triggers)
 				(errmsg("infer: no room for another column that is kept fresh")));
 		return;
 	}
-	if (fresh_problem(fresh, definition, &anchor, &version) != NULL)
-	{
-		fresh_marks_all(fresh->number);	/* what happens meanwhile may go unseen */
-		look_again(LOOK_STOPPED);
+	if (!marks.rows && !marks.all && !marks.prepared && OidIsValid(fresh_trigger_oid(fresh)))
 		return;
-	}
-	if (definition->input == NULL)
-	{
-		look_again(LOOK_BUSY);	/* the table is locked */
-		return;
-	}
-	adopt(fresh, definition, &anchor);
-	fresh_version_make(anchor.name, version, &known);
-	fresh_marks_version(fresh->number, &known, &marks);
-	if (marks.prepared)
-		fresh_marks_prepared(fresh->number, job_prepared_lock(ShareLock, false), &marks);
-	all_count = marks.all_count;
-	fresh_marks_peek(fresh->number, &marks);
-	marks.all_count = all_count;
-	if (marks.rows || marks.all)
+	definition = fresh_definition(fresh, NIL, false);
+	if (definition == NULL)
+		forget(fresh);
+	else if (look_closely(fresh, definition, &marks, &anchor, &version) && (marks.rows || marks.all))
 		submit(fresh, definition, &anchor, version, &marks, resume_time(last, marks.failures));
 }
 
@@ -338,7 +352,7 @@ look_in_transaction(int64 number)
 		Fresh	   *fresh = fresh_get(number);
 
 		if (fresh != NULL)
-			look(fresh, fresh_triggers());
+			look(fresh);
 	}
 	else
 		look_again(LOOK_BUSY);
