@@ -25,6 +25,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "../client.h"
 #include "runner.h"
 
 /* ---- plans ---- */
@@ -325,6 +326,19 @@ prepare(Runner *runner)
 
 /* ---- the session ---- */
 
+#define FIRST_NSEC	UINT64CONST(1000000000)	/* of the first chunk, if the model's rows have been timed */
+
+/* Before anything is known of the job's own rate: a slow model's first chunk is small. */
+static void
+guess_rows(Runner *runner)
+{
+	const InferModel *model = runner->run.plan->model;
+	uint64		row_nsec = model != NULL ? infer_client_row_nsec(model->key, INFER_ROW_OF_MANY) : 0;
+
+	if (runner->rows_rate == 0 && row_nsec > 0)
+		runner->rows_next = Max(Min((uint64) runner->rows_next, FIRST_NSEC / row_nsec), 1);
+}
+
 static void
 open_session(Runner *runner)
 {
@@ -342,6 +356,7 @@ open_session(Runner *runner)
 	run->reader = job_reader_make(run);
 	run->writer = job_writer_make(run);
 	run->position = job_key_values(run->plan, &run->shard->checkpoint);
+	guess_rows(runner);
 	runner->items_pending = job_items_count(runner->job, runner->shard, JOB_ITEM_PENDING);
 	MemoryContextSwitchTo(old);
 	runner_commit(runner);
