@@ -233,18 +233,25 @@ my $temporary = <<'SQL';
 SET search_path = pg_temp, public, pg_catalog, infer;
 CREATE TEMP TABLE job (job bigint); CREATE TEMP TABLE job_shard (job bigint); CREATE TEMP TABLE pg_class (relname text);
 SQL
-$server->safe_psql("TRUNCATE witness");
+$server->safe_psql('TRUNCATE witness; CREATE TABLE trapped (id int PRIMARY KEY, y double precision)');
 for my $path ('public, pg_catalog, infer', 'pg_temp, public, pg_catalog')
 {
 	# whoever walks into it: a superuser who looks at jobs, and submits one
 	$server->safe_psql("SET search_path = $path;
 		SELECT job, state, eta, rows_per_second, last_error FROM infer.jobs;
 		SELECT key, message FROM infer.job_errors;
-		SELECT infer.job_manifest($job);");
+		SELECT infer.job_manifest((SELECT max(job) FROM infer.jobs));");
 	is($server->safe_psql('SELECT count(*) FROM witness'), '0', "search_path $path: looking at jobs runs nothing of others");
 	$job = $server->safe_psql("$temporary SET search_path = $path; SELECT infer.submit_job('add', 'public.t', 'x', 'y')");
 	is(ended($job, 'state, done'), 'completed|100', '... a job does what it would');
-	is($server->safe_psql('SELECT count(*) FROM witness'), '0', '... and runs nothing of others in what infer itself writes');
+	for my $arguments ("'public.t', 'x', 'y', shards => 3", q{source => 'SELECT id, x FROM public.t', key => 'id', target => 'public.trapped', output => 'y'},
+		q{source => 'SELECT id, x FROM public.t OFFSET 0', key => 'id', target => 'public.trapped', output => 'y'})
+	{
+		$job = $server->safe_psql("SET search_path = $path; SELECT infer.submit_job('add', $arguments)");
+		is(ended($job, 'state, done'), 'completed|100', "... also with $arguments");
+	}
+	$server->safe_psql("SET search_path = $path; SELECT infer.wait_job($job), infer.cancel_job($job), infer.retry_job($job), infer.drop_job($job)");
+	is($server->safe_psql('SELECT coalesce(string_agg(DISTINCT source, $$, $$), $$nothing$$) FROM witness'), 'nothing', '... and runs nothing of others in what infer itself writes');
 	$server->safe_psql('TRUNCATE witness');
 }
 
