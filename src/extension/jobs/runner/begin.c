@@ -25,7 +25,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "../client.h"
+#include "../../client.h"
 #include "runner.h"
 
 /* ---- plans ---- */
