@@ -307,7 +307,7 @@ ok($server->poll_query_until('SHOW infer.max_job_workers', '0'), 'no workers all
 my %job = map { ($_ => submit(psql => { user => $_ })) } qw(gone locked_out shut_out);
 $job{cancelled} = submit();
 $job{expired} = submit(arguments => { completion_window => '1 millisecond' });
-$server->safe_psql('DROP ROLE gone; ALTER ROLE locked_out NOLOGIN; REVOKE CONNECT ON DATABASE infer FROM public');
+$server->safe_psql('DROP ROLE gone; ALTER ROLE locked_out NOLOGIN; GRANT CONNECT ON DATABASE infer TO locked_out; REVOKE CONNECT ON DATABASE infer FROM public');
 $server->safe_psql("SELECT infer.cancel_job($job{cancelled})");
 ends($job{cancelled}, 'cancelled', 'a job that is cancelled before it has run');
 ends($job{expired}, 'expired', 'one whose completion_window has passed before it has run');
