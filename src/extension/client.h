@@ -169,6 +169,12 @@ extern bool infer_client_is_suspect(const InferModel *model);
 /* Have function called before each sleep, and twice a second in long ones; it may raise. */
 extern void infer_client_watch(void (*function) (void));
 
+/*
+ * Whether this process goes on with the next transaction at once: then it keeps the memory of its calls from one to the
+ * other.  false, the default: at the end of each, what is large goes back at once.
+ */
+extern void infer_client_stay(bool stay);
+
 extern void infer_client_unload(const InferModel *model);
 
 typedef struct EngineStats			/* entries are palloc'd, and classes name models that there are */

@@ -11,7 +11,8 @@
  *	A call takes a free region that is large enough, or a new one, or has one grown; fills
  *	it; attaches it; releases it.  Regions are kept, prefaulted as they are, for the next
  *	call: first touch costs more than a small model.  At the end of its transaction a session
- *	gives back what is large: it may rest for hours, and others would be refused meanwhile.
+ *	gives back what is large: it may rest for hours, and others would be refused meanwhile; but
+ *	not a job's process, which goes on with its next chunk.
  *
  * Invariants
  *	- At most INFER_REGIONS_MAX per session.  If all are in use, calls that have ended keep
@@ -41,6 +42,7 @@
 static Region regions[INFER_REGIONS_MAX];
 static int	regions_count;			/* those beyond were never used */
 static struct infer_error_text refusal;		/* of the region refused last */
+static bool stays;					/* as infer_client_stay says */
 
 /* ---- mappings ---- */
 
@@ -254,7 +256,15 @@ rest(void)
 {
 	uint64		share = (uint64) infer_payload_limit * 1024 / 2 / MaxBackends;
 
-	(void) drop_free(Min(share, LARGE_SIZE));
+	if (!stays)
+		(void) drop_free(Min(share, LARGE_SIZE));
+}
+
+void
+infer_client_stay(bool stay)
+{
+	stays = stay;
+	rest();
 }
 
 static void

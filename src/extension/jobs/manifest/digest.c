@@ -39,13 +39,16 @@ add_bytes(RowHash *hash, const void *bytes, Size length)
 		hash->words[i] = hash_bytes_extended(bytes, length, hash->words[i]);
 }
 
-/* The finalizer of MurmurHash3 (https://github.com/aappleby/smhasher): each bit of the word changes half of them. */
-static uint64
-mix(uint64 word)
+/*
+ * The product of 128 bits, folded: each bit of the word reaches half of the result's.  As in wyhash
+ * (https://github.com/wangyi-fudan/wyhash).
+ */
+static inline uint64
+mix(uint64 word, uint64 multiplier)
 {
-	word = (word ^ word >> 33) * UINT64CONST(0xff51afd7ed558ccd);
-	word = (word ^ word >> 33) * UINT64CONST(0xc4ceb9fe1a85ec53);
-	return word ^ word >> 33;
+	unsigned __int128 product = (unsigned __int128) word * multiplier;
+
+	return (uint64) product ^ (uint64) (product >> 64);
 }
 
 /* Types of one length whose Datum is the value. */
@@ -53,7 +56,7 @@ static void
 add_word(RowHash *hash, uint64 value)
 {
 	for (int i = 0; i < 2; i++)
-		hash->words[i] = mix(hash->words[i] ^ (value * multipliers[i]));
+		hash->words[i] = mix(hash->words[i] ^ value, multipliers[i]) + multipliers[1 - i];
 }
 
 static void

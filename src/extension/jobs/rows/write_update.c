@@ -38,10 +38,37 @@ stop_writing(void)
 	writing.rows = NULL;
 }
 
-static int
-compare_places(const void *a, const void *b)
+/* A place as a number, in the order of places. */
+static uint64
+number_of(ItemPointer place)
 {
-	return ItemPointerCompare(&(*(JobRow *const *) a)->tid, &(*(JobRow *const *) b)->tid);
+	return (uint64) ItemPointerGetBlockNumberNoCheck(place) << 16 | ItemPointerGetOffsetNumberNoCheck(place);
+}
+
+typedef struct Placed
+{
+	uint64		number;
+	JobRow	   *row;
+} Placed;
+
+#define ST_SORT sort_placed
+#define ST_ELEMENT_TYPE Placed
+#define ST_COMPARE(a, b) ((a)->number < (b)->number ? -1 : (a)->number > (b)->number)
+#define ST_SCOPE static
+#define ST_DEFINE
+#include "lib/sort_template.h"
+
+static void
+sort_rows(JobRow **rows, int count)
+{
+	Placed	   *placed = palloc(sizeof(Placed) * Max(count, 1));
+
+	for (int i = 0; i < count; i++)
+		placed[i] = (Placed) {number_of(&rows[i]->tid), rows[i]};
+	sort_placed(placed, count);
+	for (int i = 0; i < count; i++)
+		rows[i] = placed[i].row;
+	pfree(placed);
 }
 
 static const JobRow *
@@ -166,7 +193,7 @@ write_plain(JobRun *run, JobRow **rows, int count)
 
 	if (run->writer->write.plan == NULL)
 		prepare(run);
-	qsort(rows, count, sizeof(JobRow *), compare_places);
+	sort_rows(rows, count);
 	for (int i = 0; i < count; i++)
 		places[i] = PointerGetDatum(&rows[i]->tid);
 	array = PointerGetDatum(construct_array(places, count, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT));

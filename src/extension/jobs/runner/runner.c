@@ -755,8 +755,13 @@ sleep_on(void)
 static bool
 sit_out(void)
 {
+	bool		go_on;
+
 	pgstat_report_activity(STATE_IDLE, NULL);
-	if (sleep_on())
+	infer_client_stay(false);
+	go_on = sleep_on();
+	infer_client_stay(true);
+	if (go_on)
 		return true;
 	note_wait(NULL, runner.wait_until);
 	return false;
@@ -783,6 +788,7 @@ begin_process(Datum arg)
 	(void) RegisterTimeout(USER_TIMEOUT, interrupt_statement);
 	enable_timeout_every(USER_TIMEOUT, GetCurrentTimestamp(), WATCH_INTERVAL);
 	infer_client_watch(runner_check);
+	infer_client_stay(true);
 	runner.rows_next = ROWS_FIRST;
 }
 
