@@ -97,7 +97,7 @@ for (
 	my ($what, $statement, $sqlstate, $message, $mend) = @$_;
 	my ($table, $model) = ('lost_' . ++$number, "model_$number");
 
-	table($table, 4000);
+	table($table, $mend ? 8000 : 20000);
 	$server->safe_psql("SELECT infer.create_model('$model', data => $three)", @alice);
 	my $job = submit("'$model', '$table', 'x', 'y'");
 	my $other = submit("'add', 't', 'x', 'y'");
@@ -114,12 +114,12 @@ for (
 	is($server->safe_psql("SELECT count(*), max(writes) FROM $table WHERE y = x + 3"), "$done|1", '... what it did stays');
 	$server->safe_psql(sprintf $mend, $table, $model);
 	$server->safe_psql("SELECT infer.retry_job($job)", @alice);
-	is(ended($job, 'state, done'), 'completed|4000', '... and it can be taken up again');
-	is($server->safe_psql("SELECT count(*), min(writes), max(writes) FROM $table WHERE y = x + 3"), '4000|1|1', '... writing each row once');
+	is(ended($job, 'state, done'), 'completed|8000', '... and it can be taken up again');
+	is($server->safe_psql("SELECT count(*), min(writes), max(writes) FROM $table WHERE y = x + 3"), '8000|1|1', '... writing each row once');
 }
 
 # A model that is made anew under the same name and version is another one.
-table('anew', 4000);
+table('anew', 20000);
 $server->safe_psql("SELECT infer.create_model('again', data => $three)", @alice);
 $job = submit("'again', 'anew', 'x', 'y'");
 under_way($job);
@@ -128,17 +128,17 @@ like(ended($job, 'state, last_error'), qr/^failed\|.*again\@1/, 'a model that is
 is($server->safe_psql('SELECT count(*) FROM anew WHERE y = x + 4'), '0', '... for any row');
 
 # One that is renamed is the same.
-table('renamed', 4000);
+table('renamed', 8000);
 $server->safe_psql("SELECT infer.create_model('old_name', data => $three)", @alice);
 $job = submit("'old_name', 'renamed', 'x', 'y'");
 under_way($job);
 $server->safe_psql("SELECT infer.rename_model('old_name', 'new_name')", @alice);
-is(ended($job, 'state, done, failed'), 'completed|4000|0', 'a model that is renamed during a job goes on with it');
-is($server->safe_psql('SELECT count(*), max(writes) FROM renamed WHERE y = x + 3'), '4000|1', '... for all rows');
+is(ended($job, 'state, done, failed'), 'completed|8000|0', 'a model that is renamed during a job goes on with it');
+is($server->safe_psql('SELECT count(*), max(writes) FROM renamed WHERE y = x + 3'), '8000|1', '... for all rows');
 
 # A role that goes: all that it owns is somebody else's, and its job nobody's.
 $server->safe_psql('CREATE ROLE dave LOGIN; GRANT USAGE ON SCHEMA public TO dave');
-table('left_over', 4000);
+table('left_over', 20000);
 $server->safe_psql("GRANT SELECT, UPDATE ON left_over TO dave; SELECT infer.grant_model('add', 'dave')", @alice);
 $job = submit("'add', 'left_over', 'x', 'y'", user => 'dave');
 under_way($job);
@@ -275,7 +275,7 @@ is($server->safe_psql('SELECT y FROM one.r'), '43', '... and tables');
 
 # ---- dump and restore ----
 
-table('dumped', 4000);
+table('dumped', 8000);
 $job = submit("'add', 'dumped', 'x', 'y', name => 'dumped'");
 under_way($job);
 my $file = $server->write_file('dump', '');
@@ -301,7 +301,7 @@ is($server->safe_psql('SELECT count(*) FROM infer.jobs', user => 'bob', %restore
 	$server->safe_psql("SELECT count(*) FROM infer.jobs WHERE owner = 'bob'", %restored), '... and others theirs');
 cmp_ok($server->safe_psql("SELECT infer.submit_job('add', 'dumped', 'x', 'y', name => 'dumped')", user => 'alice', %restored), '>', $job,
 	'new jobs count on, and the name is free');
-is(ended($job, 'state, done'), 'completed|4000', 'the job itself goes on where it was');
+is(ended($job, 'state, done'), 'completed|8000', 'the job itself goes on where it was');
 
 # ---- a standby that is promoted ----
 
@@ -339,12 +339,12 @@ print $script "COMMENT ON SCHEMA infer IS 'the next version';\n";
 close $script;
 $server->safe_psql('CREATE ROLE alice LOGIN; GRANT USAGE ON FOREIGN DATA WRAPPER infer TO alice; GRANT CREATE ON SCHEMA public TO alice');
 $server->safe_psql("SELECT infer.create_model('add', data => $three)", @alice);
-table('updated', 4000);
+table('updated', 8000);
 $job = submit("'add', 'updated', 'x', 'y'");
 under_way($job);
 is($server->psql_sqlstate("ALTER EXTENSION infer UPDATE TO '$version.next'"), '', 'ALTER EXTENSION UPDATE during a job');
-is(ended($job, 'state, done'), 'completed|4000', '... which goes on');
-is($server->safe_psql('SELECT count(*), max(writes) FROM updated WHERE y = x + 3'), '4000|1', '... as if nothing had been');
+is(ended($job, 'state, done'), 'completed|8000', '... which goes on');
+is($server->safe_psql('SELECT count(*), max(writes) FROM updated WHERE y = x + 3'), '8000|1', '... as if nothing had been');
 is($server->safe_psql("SELECT infer.job_manifest($job) #>> '{versions,extension}'"), $version, '... and knows by which version it was submitted');
 
 done_testing();
