@@ -15,13 +15,34 @@
 
 /* ---- chunks that are filled ---- */
 
+#define CARVED_BYTES	(32 * 1024)
+
+/* Memory of the chunk's that is freed with it only: many small pieces, without anything around each. */
+static void *
+carve(JobFilling *filling, Size size)
+{
+	char	   *piece;
+
+	size = MAXALIGN(size);
+	if (size > CARVED_BYTES / 8)
+		return MemoryContextAlloc(filling->chunk->context, size);
+	if (size > filling->carved_left)
+	{
+		filling->carved = MemoryContextAlloc(filling->chunk->context, CARVED_BYTES);
+		filling->carved_left = CARVED_BYTES;
+	}
+	piece = filling->carved;
+	filling->carved += size;
+	filling->carved_left -= size;
+	return piece;
+}
+
 JobRow *
 job_filling_row(JobFilling *filling)
 {
 	JobChunk   *chunk = filling->chunk;
 	const JobPlan *plan = filling->run->plan;
 	JobRow	   *row;
-	char	   *values;
 
 	if (chunk->rows_count == filling->rows_max ||
 		(chunk->rows_count > 0 && filling->bytes >= JOB_CHUNK_BYTES))
@@ -38,34 +59,53 @@ job_filling_row(JobFilling *filling)
 	}
 	row = &chunk->rows[chunk->rows_count++];
 	*row = (JobRow) {.ticket = -1};
-	values = MemoryContextAlloc(chunk->context, (sizeof(Datum) * (plan->keys_count + plan->inputs_count)) +
-								sizeof(bool) * plan->inputs_count);
-	row->keys = (Datum *) values;
+	row->keys = carve(filling, sizeof(Datum) * (plan->keys_count + plan->inputs_count) +
+					  sizeof(bool) * plan->inputs_count);
 	row->inputs = row->keys + plan->keys_count;
 	row->inputs_null = (bool *) (row->inputs + plan->inputs_count);
 	return row;
 }
 
+/* As it is stored: but for what lies elsewhere or is compressed, which is the chunk's own then. */
+static Datum
+copy_varlena(JobFilling *filling, struct varlena *value)
+{
+	MemoryContext old;
+	struct varlena *copy;
+
+	if (VARATT_IS_EXTENDED(value) && !VARATT_IS_SHORT(value))
+	{
+		old = MemoryContextSwitchTo(filling->chunk->context);
+		copy = detoast_attr(value);
+		MemoryContextSwitchTo(old);
+	}
+	else
+	{
+		copy = carve(filling, VARSIZE_ANY(value));
+		memcpy(copy, value, VARSIZE_ANY(value));
+	}
+	filling->bytes += VARSIZE_ANY(copy);
+	return PointerGetDatum(copy);
+}
+
 Datum
 job_filling_value(JobFilling *filling, Datum value, int16 length, bool by_value)
 {
-	MemoryContext old;
 	Size		size;
+	void	   *copy;
 
 	if (by_value)
 	{
 		filling->bytes += sizeof(Datum);
 		return value;
 	}
-	old = MemoryContextSwitchTo(filling->chunk->context);
-	if (length == -1 && VARATT_IS_EXTENDED(DatumGetPointer(value)) && !VARATT_IS_SHORT(DatumGetPointer(value)))
-		value = PointerGetDatum(detoast_attr((struct varlena *) DatumGetPointer(value)));
-	else
-		value = datumCopy(value, false, length);
-	size = datumGetSize(value, false, length);
+	if (length == -1)
+		return copy_varlena(filling, (struct varlena *) DatumGetPointer(value));
+	size = length > 0 ? length : strlen(DatumGetCString(value)) + 1;
+	copy = carve(filling, size);
+	memcpy(copy, DatumGetPointer(value), size);
 	filling->bytes += size;
-	MemoryContextSwitchTo(old);
-	return value;
+	return PointerGetDatum(copy);
 }
 
 /* ---- where a reader is ---- */

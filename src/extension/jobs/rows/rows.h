@@ -178,6 +178,8 @@ typedef struct JobFilling
 	int			rows_space;
 	Size		bytes;
 	bool		full;				/* something was left */
+	char	   *carved;				/* the next piece of memory */
+	Size		carved_left;		/* bytes behind it */
 } JobFilling;
 
 /* NULL: full.  A new row with room for its keys and inputs. */
