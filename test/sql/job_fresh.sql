@@ -233,6 +233,19 @@ UPDATE regress_fresh.t SET v = 'regression@1';
 UPDATE regress_fresh.t SET a = 3 WHERE id = 1;
 SELECT v FROM regress_fresh.t ORDER BY id;
 SELECT pg_temp.fails($$SELECT infer.stale_rows('regression', 'regress_fresh.t')$$);
+RESET ROLE;
+SELECT infer.grant_model('regression', 'regress_fresh_other');
+SET LOCAL ROLE regress_fresh_other;
+SELECT infer.stale_rows('regression', 'regress_fresh.t');
+RESET ROLE;
+REVOKE SELECT ON regress_fresh.t FROM regress_fresh_other;
+SET LOCAL ROLE regress_fresh_other;
+SELECT pg_temp.fails($$SELECT infer.stale_rows('regression', 'regress_fresh.t')$$);
+RESET ROLE;
+GRANT SELECT ON regress_fresh.t TO regress_fresh_other;
+ALTER TABLE regress_fresh.t ENABLE ROW LEVEL SECURITY;
+SET LOCAL ROLE regress_fresh_other;
+SELECT pg_temp.fails($$SELECT infer.stale_rows('regression', 'regress_fresh.t')$$);
 SELECT pg_temp.fails($$SELECT infer.drop_fresh('regression', 'regress_fresh.t')$$);
 SET LOCAL ROLE regress_fresh_owner;
 SELECT owner, problem FROM infer.fresh_columns;
@@ -240,6 +253,20 @@ SELECT infer.stale_rows('regression', 'regress_fresh.t');
 RESET ROLE;
 ALTER TABLE regress_fresh.t OWNER TO regress_fresh_other;
 SELECT owner, state, problem FROM infer.fresh_columns;
+ROLLBACK;
+
+-- a condition is evaluated as who keeps the column, whoever counts, and with nothing of the counter's
+BEGIN;
+SET LOCAL ROLE regress_fresh_owner;
+CREATE FUNCTION regress_fresh.told(float8) RETURNS bool IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'evaluated as %', current_user; RETURN true; END $$;
+INSERT INTO regress_fresh.t VALUES (1, 1, 1, 1);
+SELECT infer.keep_fresh('regression', 'regress_fresh.t', 'a, b, c', 'score', 'v', condition => 'regress_fresh.told(a) AND b > 0');
+RESET ROLE;
+SELECT infer.stale_rows('regression', 'regress_fresh.t');
+CREATE FUNCTION pg_temp.greater(float8, float8) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN RAISE 'the counter''s'; END $$;
+CREATE OPERATOR pg_temp.> (FUNCTION = pg_temp.greater, LEFTARG = float8, RIGHTARG = float8);
+SET LOCAL search_path = pg_temp, pg_catalog;
+SELECT infer.stale_rows('regression', 'regress_fresh.t');
 ROLLBACK;
 
 -- what a dump brings is never somebody else's

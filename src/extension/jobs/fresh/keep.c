@@ -21,8 +21,10 @@
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/rls.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
@@ -361,22 +363,60 @@ infer_drop_fresh(PG_FUNCTION_ARGS)
 
 /* ---- stale_rows ---- */
 
-/* As the caller: what that role may not read is not counted. */
-static int64
-count_stale(const FreshDefinition *definition, const char *model, int32 version)
+/*
+ * The condition is the owner's code: it is evaluated as the keeping role, and never as whoever counts, with nothing of that
+ * one's search_path.  So who counts must be allowed to read what it tells, and to see all rows.
+ */
+static void
+check_may_count(const Fresh *fresh, const FreshDefinition *definition)
 {
-	StringInfoData query;
+	Oid			table = definition->table;
+
+	if (GetUserId() == fresh->owner)
+		return;
+	if (pg_class_aclcheck(table, GetUserId(), ACL_SELECT) != ACLCHECK_OK &&
+		pg_attribute_aclcheck(table, definition->version, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(table));
+	if (check_enable_rls(table, GetUserId(), true) == RLS_ENABLED)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("stale rows of \"%s\" cannot be counted under row-level security", get_rel_name(table)),
+				 errhint("Count those that you see by their column %s.", definition->version_sql)));
+}
+
+static int64
+count_rows(const char *query)
+{
 	bool		isnull;
 	int64		rows;
 
-	initStringInfo(&query);
-	appendStringInfo(&query, "SELECT pg_catalog.count(*) FROM %s WHERE %s", definition->table_sql,
-					 fresh_condition(definition, model, version, true, true));
 	SPI_connect();
-	if (SPI_execute(query.data, true, 1) != SPI_OK_SELECT || SPI_processed != 1)
+	if (SPI_execute(query, true, 1) != SPI_OK_SELECT || SPI_processed != 1)
 		elog(ERROR, "stale rows cannot be counted");
 	rows = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
 	SPI_finish();
+	return rows;
+}
+
+/* An error's clean-up puts user and settings back. */
+static int64
+count_stale(const Fresh *fresh, const FreshDefinition *definition, const char *model, int32 version)
+{
+	char	   *query = psprintf("SELECT pg_catalog.count(*) FROM %s WHERE %s", definition->table_sql,
+								 fresh_condition(definition, model, version, true, true));
+	int			nest = NewGUCNestLevel();
+	int64		rows;
+	Oid			user;
+	int			context;
+
+	GetUserIdAndSecContext(&user, &context);
+	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
+							 false);
+	if (user != fresh->owner)
+		SetUserIdAndSecContext(fresh->owner, context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+	rows = count_rows(query);
+	SetUserIdAndSecContext(user, context);
+	AtEOXact_GUC(true, nest);
 	return rows;
 }
 
@@ -392,21 +432,20 @@ infer_stale_rows(PG_FUNCTION_ARGS)
 	infer_require_preload();
 	if (PG_ARGISNULL(1))
 		needed_argument(fcinfo, 1, "table");
-	if (pg_class_aclmask(PG_GETARG_OID(1), GetUserId(), ACL_SELECT, ACLMASK_ANY) == 0 &&
-		pg_attribute_aclcheck_all(PG_GETARG_OID(1), GetUserId(), ACL_SELECT, ACLMASK_ANY) != ACLCHECK_OK)
-		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(PG_GETARG_OID(1)));
 	kept = the_kept_column(fcinfo, PG_GETARG_OID(1));
 	problem = fresh_problem(kept->fresh, kept->definition, &anchor, &version);
-	if (version == 0 || kept->definition->damaged != NULL)
+	if (problem != NULL && (version == 0 || kept->definition->damaged != NULL ||
+							!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(kept->fresh->owner))))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("column \"%s\" of \"%s\" cannot be kept fresh: %s",
 						get_attname(kept->definition->table, kept->definition->output, false),
 						get_rel_name(kept->definition->table), problem)));
+	check_may_count(kept->fresh, kept->definition);
 	model.server = anchor.server;
 	strlcpy(model.name, anchor.name, NAMEDATALEN);
 	infer_model_check_usage(&model);
-	PG_RETURN_INT64(count_stale(kept->definition, anchor.name, version));
+	PG_RETURN_INT64(count_stale(kept->fresh, kept->definition, anchor.name, version));
 }
 
 /* ---- the view ---- */
