@@ -106,6 +106,11 @@ extern int	no_such_variable
 #define infer_can_bypass_login() false
 #endif
 
+/* 17: transactions have a limit of their own (51efe38cb92) */
+#if PG_VERSION_NUM >= 170000
+#define INFER_HAS_TRANSACTION_TIMEOUT
+#endif
+
 /* ---- plans ---- */
 
 #include "utils/selfuncs.h"

@@ -214,6 +214,17 @@ ends($job, 'completed', 'and its jobs run when it is free', database => 'other')
 $holder->quit;
 $session->quit;
 
+$server->reload('infer.max_job_workers' => 0);
+ok($server->poll_query_until('SHOW infer.max_job_workers', '0'), 'no workers allowed');
+$job = submit(psql => { database => 'other' });
+ok(is_quiet(), 'quiet');
+$server->safe_psql('ALTER DATABASE other ALLOW_CONNECTIONS false');
+$server->restart;
+$server->reload('infer.max_job_workers' => 2);
+ok(is_quiet(), 'a database that is closed is not looked at');
+$server->safe_psql('ALTER DATABASE other ALLOW_CONNECTIONS true');
+ends($job, 'completed', 'and is, as soon as it is opened', database => 'other');
+
 # ---- DROP DATABASE ----
 
 is($server->psql_sqlstate('DROP DATABASE other'), '', 'a database without running jobs is dropped');
@@ -221,9 +232,15 @@ $server->safe_psql('CREATE DATABASE other');
 $server->safe_psql("CREATE EXTENSION infer; $setup", database => 'other');
 $size = $server->log_size;
 with_stopped_engine(sub {
-	submit(psql => { database => 'other' });
+	$job = submit(psql => { database => 'other' });
 	ok(workers('1'), 'a job runs');
-	is($server->psql_sqlstate('DROP DATABASE other WITH (FORCE)'), '', 'one with running jobs by force');
+	is($server->psql_sqlstate('CREATE DATABASE copied TEMPLATE other'), '', 'CREATE DATABASE may have the database as a template meanwhile');
+	ok($server->poll_query_until('SELECT count(pid) FROM infer.read_job_workers()', '1', database => 'other'), 'and then the job goes on');
+	is($server->psql_sqlstate('DROP DATABASE other'), '', 'DROP DATABASE may drop it');
+	ends($job, 'cancelled', 'the copy has the job as history', database => 'copied');
+	submit(psql => { database => 'copied' });
+	ok(workers('1'), 'a job runs');
+	is($server->psql_sqlstate('DROP DATABASE copied WITH (FORCE)'), '', 'and all the more by force');
 });
 ok(workers('0'), 'its worker is gone');
 $job = submit();

@@ -626,8 +626,12 @@ extern bool job_slot_is_cancelled(void);
 /* Whether others wait for a slot, or it must be left. */
 extern bool job_slot_is_wanted(void);
 
-/* Whether to leave after the next checkpoint, in good order: infer.max_job_workers has been lowered. */
+/*
+ * Whether to leave after the next checkpoint, in good order: infer.max_job_workers has been lowered, or somebody
+ * wants the database for himself (DROP DATABASE, CREATE DATABASE ... TEMPLATE), who does not wait long.
+ */
 extern bool job_slot_must_leave(void);
+extern bool job_database_is_wanted(void);
 
 /* ---- in a session ---- */
 

@@ -145,7 +145,13 @@ take_flags(TimestampTz now)
 	LWLockRelease(jobs_shared->lock);
 
 	for (int i = 0; i < count; i++)
-		launcher_database(flags[i])->scan = true;
+	{
+		JobDatabase *database = launcher_database(flags[i]);
+
+		database->scan = true;
+		if (database->closed)		/* until now */
+			database->due = 0;
+	}
 	if (all)
 		launcher_read_databases(true, now);
 }

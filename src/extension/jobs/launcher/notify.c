@@ -3,8 +3,8 @@
  *	  What a transaction did to jobs, told when it commits.
  *
  * Nouns
- *	change		this database's jobs changed: the launcher looks at them; with a job: it is to be
- *				cancelled, and its runners are told
+ *	change		a database's jobs changed: the launcher looks at them; with a job: it is to be cancelled, and
+ *				its runners are told
  *	prepared	a transaction with changes that is kept for COMMIT PREPARED
  *
  * Changes are kept with the nesting level that made them, as subtransactions end: committed ones become their
@@ -20,6 +20,7 @@
 
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "commands/dbcommands.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
@@ -33,6 +34,7 @@
 typedef struct Change
 {
 	int			level;				/* of the transaction that made it */
+	Oid			database;
 	int64		job;				/* to be cancelled; 0: none */
 	struct Change *next;
 } Change;
@@ -65,10 +67,12 @@ job_prepared_lock(LOCKMODE mode, bool wait)
 static void
 tell(void)
 {
-	job_flag_database(MyDatabaseId);
 	for (Change *change = changes; change != NULL; change = change->next)
+	{
+		job_flag_database(change->database);
 		if (change->job != 0)
-			job_slots_cancel(MyDatabaseId, change->job);
+			job_slots_cancel(change->database, change->job);
+	}
 }
 
 static void
@@ -120,7 +124,7 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId me, SubTransactionId 
 }
 
 static void
-add_change(int64 job)
+add_change(Oid database, int64 job)
 {
 	Change	   *change;
 
@@ -131,10 +135,11 @@ add_change(int64 job)
 		callbacks_registered = true;
 	}
 	for (change = changes; change != NULL; change = change->next)
-		if (change->job == job)
+		if (change->database == database && change->job == job)
 			return;					/* of this level or one around it */
 	change = MemoryContextAlloc(TopTransactionContext, sizeof(Change));
 	change->level = GetCurrentTransactionNestLevel();
+	change->database = database;
 	change->job = job;
 	change->next = changes;
 	changes = change;
@@ -143,13 +148,13 @@ add_change(int64 job)
 void
 infer_jobs_changed(void)
 {
-	add_change(0);
+	add_change(MyDatabaseId, 0);
 }
 
 void
 infer_jobs_cancel(int64 job)
 {
-	add_change(job);
+	add_change(MyDatabaseId, job);
 }
 
 /* ---- statements ---- */
@@ -170,12 +175,21 @@ brings_jobs(const Node *stmt)
 	return name != NULL && strcmp(name, "infer") == 0;
 }
 
+/* The name of a database that was copied, or may have been opened; NULL: another statement. */
+static const char *
+opened_database(const Node *stmt)
+{
+	return IsA(stmt, CreatedbStmt) ? ((const CreatedbStmt *) stmt)->dbname :
+		IsA(stmt, AlterDatabaseStmt) ? ((const AlterDatabaseStmt *) stmt)->dbname : NULL;
+}
+
 static void
 process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree, ProcessUtilityContext context,
 				ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *qc)
 {
 	bool		prepared = commits_prepared(pstmt->utilityStmt);
 	bool		extension = brings_jobs(pstmt->utilityStmt);
+	const char *opened = opened_database(pstmt->utilityStmt);
 
 	if (prev_process_utility != NULL)
 		prev_process_utility(pstmt, query, read_only_tree, context, params, environment, dest, qc);
@@ -186,6 +200,8 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree, Proc
 		job_prepared_committed(MyDatabaseId);
 	else if (extension)
 		infer_jobs_changed();
+	else if (opened != NULL && OidIsValid(get_database_oid(opened, true)))
+		add_change(get_database_oid(opened, true), 0);
 }
 
 void

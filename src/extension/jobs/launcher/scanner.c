@@ -386,6 +386,9 @@ worker_begin(Oid database)
 	SetConfigOption("default_transaction_read_only", "off", PGC_USERSET, PGC_S_OVERRIDE);
 	SetConfigOption("default_transaction_isolation", "read committed", PGC_USERSET, PGC_S_OVERRIDE);
 	SetConfigOption("statement_timeout", "0", PGC_USERSET, PGC_S_OVERRIDE);
+#ifdef INFER_HAS_TRANSACTION_TIMEOUT
+	SetConfigOption("transaction_timeout", "0", PGC_USERSET, PGC_S_OVERRIDE);
+#endif
 }
 
 void

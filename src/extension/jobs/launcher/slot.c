@@ -6,10 +6,15 @@
 
 #include "launcher.h"
 
+#include "catalog/pg_database.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
+#include "storage/lock.h"
 #include "utils/elog.h"
+#include "utils/timestamp.h"
+
+#define DATABASE_INTERVAL	250		/* ms between looks at the database's lock */
 
 static JobSlot *my_slot = NULL;
 static int	my_sqlstate = 0;		/* of the last error that went to the log */
@@ -91,5 +96,27 @@ job_slot_is_wanted(void)
 bool
 job_slot_must_leave(void)
 {
-	return pg_atomic_read_u32(&my_slot->leave) != 0;
+	return pg_atomic_read_u32(&my_slot->leave) != 0 || job_database_is_wanted();
+}
+
+/*
+ * A lock that somebody holds who wants the database for himself cannot be had; he waits no longer than a few
+ * seconds for us to go.
+ */
+bool
+job_database_is_wanted(void)
+{
+	static TimestampTz looked_at = 0;
+	static bool wanted = false;
+	TimestampTz now = GetCurrentTimestamp();
+	LOCKTAG		tag;
+
+	if (now >= looked_at && now < TimestampTzPlusMilliseconds(looked_at, DATABASE_INTERVAL))
+		return wanted;
+	looked_at = now;
+	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, MyDatabaseId, 0);
+	wanted = LockAcquire(&tag, RowExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL;
+	if (!wanted)
+		LockRelease(&tag, RowExclusiveLock, true);
+	return wanted;
 }

@@ -87,7 +87,7 @@ void
 runner_check(void)
 {
 	CHECK_FOR_INTERRUPTS();
-	if (runner.interruptible && is_to_end())
+	if (runner.interruptible && (is_to_end() || job_database_is_wanted()))
 		runner_look_anew();
 }
 
@@ -126,6 +126,9 @@ static const Setting settings[] = {
 	{"lock_timeout", "1s"},
 	{"row_security", "on"},
 	{"statement_timeout", "0"},
+#ifdef INFER_HAS_TRANSACTION_TIMEOUT
+	{"transaction_timeout", "0"},
+#endif
 };
 
 static void
