@@ -289,6 +289,10 @@ my %environment = $server->environment;
 {
 	local @ENV{ keys %environment } = values %environment;
 	is(system($server->program('pg_dump'), '-f', $dump), 0, 'pg_dump');
+	# triggers may come long after the rows of infer.fresh, which have been looked at by then
+	my $text = do { local (@ARGV, $/) = ($dump); <> };
+	ok($text =~ s/^CREATE TRIGGER infer_fresh_/SELECT pg_sleep(2);\n$&/m, 'with its triggers');
+	$dump = $server->write_file('dump-slow', $text);
 	sql('CREATE DATABASE restored');
 	is(system($server->program('psql'), '-Xq', '-v', 'ON_ERROR_STOP=1', '-o', '/dev/null', '-d', 'restored', '-f', $dump), 0, 'and back');
 }

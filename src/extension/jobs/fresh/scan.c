@@ -272,17 +272,15 @@ adopt(Fresh *fresh, const FreshDefinition *definition, const InferAnchor *anchor
 	}
 }
 
-/* Without its trigger: of a restored one it may come yet. */
+/* Without its trigger: of a restored one it may come yet, and without a place its first writer tells. */
 static void
 forget(Fresh *fresh)
 {
-	if (!OidIsValid(fresh->table))
-	{
-		look_again(LOOK_RESTORED);
-		return;
-	}
-	fresh_delete(fresh);
 	fresh_marks_forget(fresh->number);
+	if (OidIsValid(fresh->table))
+		fresh_delete(fresh);
+	else
+		look_again(LOOK_RESTORED);
 }
 
 /* What it is now; false: no job can be made of it. */
