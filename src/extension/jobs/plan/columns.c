@@ -6,12 +6,15 @@
 
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "catalog/catalog.h"
+#include "catalog/dependency.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
+#include "commands/extension.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parse_coerce.h"
 #include "utils/builtins.h"
@@ -69,6 +72,18 @@ check_kind(Relation relation, const char *argument)
 		default:
 			refuse_kind(relation, argument, "not a table");
 	}
+}
+
+/* Such rows are written by the server and by us, each in its own way. */
+static void
+check_owned(Relation relation)
+{
+	Oid			infer = get_extension_oid("infer", false);
+
+	if (IsCatalogRelation(relation))
+		refuse_kind(relation, "target", "a system catalog");
+	if (getExtensionOfObject(RelationRelationId, RelationGetRelid(relation)) == infer)
+		refuse_kind(relation, "target", "a table of the extension itself");
 }
 
 static bool
@@ -223,6 +238,7 @@ plan_target(PlanWork *work)
 		work->target = work->table;
 		plan->target = JOB_TARGET_UPDATE;
 	}
+	check_owned(work->target);
 	plan->target_table = RelationGetRelid(work->target);
 	plan->target_sql = table_sql(work->target);
 }
