@@ -96,9 +96,12 @@ runner_lock_plan(Runner *runner, bool write)
 	runner->plan_stale = false;
 	scratch = AllocSetContextCreate(CurrentMemoryContext, "infer job plan", ALLOCSET_DEFAULT_SIZES);
 	if (!same_plan(plan, job_plan_make(plan->request, scratch)))
+	{
+		runner->altered = true;
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("what job " INT64_FORMAT " reads or writes has been altered", runner->job)));
+	}
 	MemoryContextDelete(scratch);
 }
 

@@ -634,7 +634,7 @@ begin_session(void)
 	memset(&runner.run, 0, sizeof(runner.run));
 	runner.run.context = AllocSetContextCreate(TopMemoryContext, "infer job", ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(runner.run.context);
-	runner.interruptible = interrupted = false;
+	runner.interruptible = false;
 	runner.read_all = runner.items_sent = false;
 	runner.chunks_count = 0;
 	runner.items_due = 0;
@@ -696,7 +696,7 @@ put_off(const ErrorData *error)
 static Next
 after_error(const ErrorData *error)
 {
-	if (interrupted)
+	if (interrupted || runner.altered)
 		return NEXT_SESSION;
 	if (error->sqlerrcode == ERRCODE_INFER_MODEL_DISABLED)
 		return fail_job(error);
@@ -712,6 +712,7 @@ run_session(ErrorData **error)
 	volatile Next next = NEXT_LEAVE;
 
 	*error = NULL;
+	interrupted = runner.altered = false;
 	begin_session();
 	PG_TRY();
 	{

@@ -45,6 +45,7 @@ typedef struct Runner
 	/* of the session, in run.context */
 	JobRun		run;
 	bool		plan_stale;			/* a table of the plan may have changed */
+	bool		altered;			/* it has, which ends the session: no error of the job's */
 	bool		read_all;			/* the last chunk has been sent */
 	int			chunks_count;		/* the pipeline */
 	JobChunk   *chunks[RUNNER_PIPELINE];
