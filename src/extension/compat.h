@@ -184,6 +184,13 @@ extern int	no_such_variable
 #define infer_is_not_null(desc, i) (TupleDescAttr(desc, i)->attnotnull)
 #endif
 
+/* 16: a file is a RelFileNumber (b0a55e43299) */
+#if PG_VERSION_NUM >= 160000
+#define infer_file_number(relation) ((relation)->rd_locator.relNumber)
+#else
+#define infer_file_number(relation) ((relation)->rd_node.relNode)
+#endif
+
 /* ---- EXPLAIN ---- */
 
 /* 18: a hook for what is told of a plan (4fd02bf7cf9) */

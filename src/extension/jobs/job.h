@@ -392,8 +392,10 @@ typedef struct JobRow
 	Datum	   *inputs;
 	bool	   *inputs_null;
 	Oid			tableoid;			/* of a scan: the version of the row that was read */
+	Oid			file;				/* of the table then: rewritten, it has other rows in the same places */
 	ItemPointerData tid;
 	TransactionId xmin;
+	TransactionId horizon;			/* transactions before had ended then */
 	int64		number;				/* of infer.job_input */
 	JobItem    *item;				/* NULL: read in order */
 	int			request;			/* of the chunk, and the ticket there */

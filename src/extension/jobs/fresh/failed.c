@@ -16,6 +16,7 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
+#include "../rows/rows.h"
 #include "fresh.h"
 
 static SPIPlanPtr
@@ -47,7 +48,8 @@ mark_row(SPIPlanPtr prepared, const JobRow *row, const char *text)
 	PG_TRY();
 	{
 		MemoryContextSwitchTo(context);
-		SPI_execute_plan(prepared, values, NULL, false, 0);
+		if (job_row_stays(row))
+			SPI_execute_plan(prepared, values, NULL, false, 0);
 		ReleaseCurrentSubTransaction();
 	}
 	PG_CATCH();

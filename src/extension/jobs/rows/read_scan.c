@@ -19,6 +19,7 @@
 #include "utils/datum.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "rows.h"
 
@@ -29,6 +30,24 @@
 #define AHEAD_MAX	4000000
 #define AHEAD_FAST	0.25			/* seconds: more keys next time */
 #define AHEAD_SLOW	1.0				/* fewer */
+
+/* While a table is being read, it keeps its file. */
+static Oid
+file_of(JobFilling *filling, Oid tableoid)
+{
+	Relation	table;
+
+	if (filling->tableoid != tableoid)
+	{
+		table = RelationIdGetRelation(tableoid);
+		if (!RelationIsValid(table))
+			elog(ERROR, "could not open relation with OID %u", tableoid);
+		filling->file = infer_file_number(table);
+		filling->tableoid = tableoid;
+		RelationClose(table);
+	}
+	return filling->file;
+}
 
 /* The version of a row, its key and its inputs, from columns first, first + 1, ... of a slot. */
 static void
@@ -42,6 +61,8 @@ fill(JobFilling *filling, JobRow *row, TupleTableSlot *slot, int first, bool wit
 	row->tableoid = DatumGetObjectId(*values++);
 	row->tid = *(ItemPointer) DatumGetPointer(*values++);
 	row->xmin = DatumGetTransactionId(*values++);
+	row->file = file_of(filling, row->tableoid);
+	row->horizon = GetActiveSnapshot()->xmin;
 	nulls += 3;
 	for (int i = 0; i < plan->keys_count; i++)
 		if (with_keys)

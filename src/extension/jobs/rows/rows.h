@@ -180,6 +180,8 @@ typedef struct JobFilling
 	bool		full;				/* something was left */
 	char	   *carved;				/* the next piece of memory */
 	Size		carved_left;		/* bytes behind it */
+	Oid			tableoid;			/* of a scan: the last row's, and its file */
+	Oid			file;
 } JobFilling;
 
 /* NULL: full.  A new row with room for its keys and inputs. */
@@ -247,6 +249,9 @@ typedef enum JobLook
  * become LOCKED, CHANGED or GONE.
  */
 extern void job_rows_look(JobRun *run, JobRow **rows, int count, JobLook how);
+
+/* Whether the version that was read is still there, and the latest one that the active snapshot sees. */
+extern bool job_row_stays(const JobRow *row);
 
 /* Rows of the target with the keys of rows that are COMPUTED: locked, or else the row becomes LOCKED. */
 extern void job_rows_lock_target(JobRun *run, JobRow **rows, int count);

@@ -3,7 +3,10 @@
  *	  What became of rows since they were read, and locks on them.
  *
  * A row is known by the place and the inserting transaction of its version: as long as that version is the
- * latest, nothing about the row has changed.  That is told without SQL, row by row, by looking there.  For an
+ * latest, nothing about the row has changed.  A table that has been rewritten (VACUUM FULL, CLUSTER, TRUNCATE, some
+ * ALTERs) has other rows in the same places, of the same transactions: its file is compared as well.  A version
+ * that was frozen when it was read has lost its transaction; what is frozen there now is the same one if it was
+ * inserted before the read.  All that is told without SQL, row by row, by looking there.  For an
  * UPDATE the row is locked, too; or, as that costs a good part of the UPDATE itself, taken for free where
  * nobody has written a lock into it, if the statement that follows finds out who comes in between.  Rows that
  * have another version by now are looked up by their key, together, and their inputs compared with those that
@@ -20,6 +23,7 @@
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "nodes/bitmapset.h"
+#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -39,6 +43,7 @@ typedef struct Place
 	TupleTableSlot *locked;			/* takes what is locked */
 	LockTupleMode mode;
 	bool		is_heap;
+	BlockNumber blocks;				/* of a heap: VACUUM may have cut its end off */
 } Place;
 
 static void
@@ -84,6 +89,7 @@ go(Place *place, const JobPlan *plan, Oid tableoid, JobLook how)
 	place->locked = table_slot_create(place->table, NULL);
 	place->mode = how == JOB_LOOK_ONLY ? LockTupleNoKeyExclusive : mode_for(place->table, plan);
 	place->is_heap = place->table->rd_tableam == GetHeapamTableAmRoutine() && TTS_IS_BUFFERTUPLE(place->slot);
+	place->blocks = place->is_heap ? RelationGetNumberOfBlocks(place->table) : 0;
 	return true;
 }
 
@@ -96,16 +102,38 @@ is_free(const Place *place)
 	return place->is_heap && (slot->base.tuple->t_data->t_infomask & HEAP_XMAX_INVALID) != 0;
 }
 
+/* Whether what the slot has is the version that was read. */
+static bool
+is_same(const Place *place, const JobRow *row)
+{
+	const BufferHeapTupleTableSlot *slot = (const BufferHeapTupleTableSlot *) place->slot;
+	bool		null;
+
+	if (DatumGetTransactionId(slot_getsysattr(place->slot, MinTransactionIdAttributeNumber, &null)) != row->xmin)
+		return false;
+	return row->xmin != FrozenTransactionId ||
+		(place->is_heap && TransactionIdPrecedes(HeapTupleHeaderGetRawXmin(slot->base.tuple->t_data), row->horizon));
+}
+
+/* Fetches the version that was read; false: it is not there any more. */
+static bool
+fetch(Place *place, const JobRow *row, Snapshot snapshot)
+{
+	ItemPointerData tid = row->tid;
+
+	return infer_file_number(place->table) == row->file &&
+		(!place->is_heap || ItemPointerGetBlockNumber(&tid) < place->blocks) &&
+		table_tuple_fetch_row_version(place->table, &tid, snapshot, place->slot) &&
+		is_same(place, row);
+}
+
 /* false: the version that was read is not the latest one. */
 static bool
 look(Place *place, JobRow *row, Snapshot snapshot, JobLook how)
 {
-	bool		null;
 	TM_FailureData failure;
 
-	if (!table_tuple_fetch_row_version(place->table, &row->tid, how == JOB_LOOK_ONLY ? snapshot : SnapshotAny,
-									   place->slot) ||
-		DatumGetTransactionId(slot_getsysattr(place->slot, MinTransactionIdAttributeNumber, &null)) != row->xmin)
+	if (!fetch(place, row, how == JOB_LOOK_ONLY ? snapshot : SnapshotAny))
 		return false;
 	if (how == JOB_LOOK_ONLY || (how == JOB_LOOK_FREE && is_free(place)))
 		return true;
@@ -120,6 +148,16 @@ look(Place *place, JobRow *row, Snapshot snapshot, JobLook how)
 		default:
 			return false;
 	}
+}
+
+bool
+job_row_stays(const JobRow *row)
+{
+	Place		place = {0};
+	bool		stays = go(&place, NULL, row->tableoid, JOB_LOOK_ONLY) && fetch(&place, row, GetActiveSnapshot());
+
+	leave(&place);
+	return stays;
 }
 
 /* ---- by key ---- */

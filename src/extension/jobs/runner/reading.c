@@ -135,8 +135,10 @@ read_one(Runner *runner, JobChunk *chunk)
 	if (error != NULL)
 	{
 		row->tableoid = found.tableoid;
+		row->file = found.file;
 		row->tid = found.tid;
 		row->xmin = found.xmin;
+		row->horizon = found.horizon;
 		row->outcome = JOB_ROW_FAILED;
 		row->error = error;
 	}

@@ -1,0 +1,147 @@
+# What has broken jobs, or might: tables that are rewritten under them, altered again and again, cut off at the end.
+#
+# Between reading and writing the engine stands still (SIGSTOP), so that what others do to the rows in
+# between is what the test says.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use InferServer;
+use Test::More;
+use TinyModel;
+
+my $server = InferServer->start('infer.engine_timeout' => '10min', autovacuum => 'off', log_min_messages => 'log');
+
+$server->safe_psql("SELECT infer.create_model('add', data => " . sql_bytes(add_model(1)) . ")");
+
+# ---- helpers ----
+
+sub submit
+{
+	my ($arguments, %options) = @_;
+
+	return $server->safe_psql("SELECT infer.submit_job('add', $arguments)", %options);
+}
+
+# Its state and counts at the end.
+sub ended
+{
+	my ($job) = @_;
+
+	$server->safe_psql("SELECT infer.wait_job($job, '$InferServer::timeout s')");
+	return $server->safe_psql("SELECT state, done, failed, gone FROM infer.jobs WHERE job = $job", options => [ '-F', ' ' ]);
+}
+
+sub hold { kill 'STOP', $server->engine_pid }
+sub release { kill 'CONT', $server->engine_pid }
+
+# Until a job has read its rows, and waits for them.
+sub wait_until_read
+{
+	my ($job) = @_;
+
+	ok($server->poll_query_until("SELECT count(*) FROM infer.read_job_workers() w JOIN pg_stat_activity a USING (pid)
+		WHERE w.job = $job AND w.chunk = 1 AND a.wait_event_type = 'Extension'", 1), "job $job has read rows");
+}
+
+# So many rows, all of one transaction; o is the other way round.
+sub make_table
+{
+	my ($name, $count) = @_;
+
+	$server->safe_psql(<<SQL);
+CREATE TABLE $name (id int PRIMARY KEY, x float8, y float8, o int UNIQUE);
+INSERT INTO $name SELECT g, g, NULL, $count - g FROM generate_series(1, $count) g;
+SQL
+	return;
+}
+
+# A job over a table of 60 rows, to which something happens between reading and writing.
+sub meanwhile
+{
+	my ($name, @statements) = @_;
+	my $job;
+
+	hold();
+	$job = submit("'$name', input => 'x', output => 'y'");
+	wait_until_read($job);
+	$server->safe_psql($_) for @statements;
+	release();
+	return ended($job);
+}
+
+sub wrong
+{
+	my ($name) = @_;
+
+	return $server->safe_psql("SELECT count(*) FROM $name WHERE y <> x + 1") . ' wrong, '
+		. $server->safe_psql("SELECT count(*) FROM $name WHERE y IS NULL") . ' not written';
+}
+
+# ---- other rows in the same places ----
+
+make_table($_, 60) for qw(clustered vacuumed rewritten truncated cut thawed);
+
+is(meanwhile('clustered', 'CLUSTER clustered USING clustered_o_key'), 'completed 60 0 0', 'CLUSTER during a job');
+is(wrong('clustered'), '0 wrong, 0 not written', 'its rows have their own results');
+
+is(meanwhile('vacuumed', 'DELETE FROM vacuumed WHERE id % 3 = 1', 'VACUUM FULL vacuumed'), 'completed 40 0 20', 'VACUUM FULL');
+is(wrong('vacuumed'), '0 wrong, 0 not written', 'likewise');
+
+is(meanwhile('rewritten', 'DELETE FROM rewritten WHERE id % 3 = 1', 'ALTER TABLE rewritten ALTER o TYPE bigint'), 'completed 40 0 20',
+	'an ALTER TABLE that writes all rows anew');
+is(wrong('rewritten'), '0 wrong, 0 not written', 'likewise');
+
+is(meanwhile('truncated', 'TRUNCATE truncated', 'INSERT INTO truncated SELECT g, g * 2 FROM generate_series(31, 90) g'),
+	'completed 30 0 30', 'TRUNCATE, and other rows: those with the same key are computed again');
+is(wrong('truncated'), '0 wrong, 30 not written', 'and have the result of what they are now');
+is($server->safe_psql("SELECT recomputed FROM infer.jobs ORDER BY job DESC LIMIT 1"), 30, 'which says so');
+
+is(meanwhile('cut', 'DELETE FROM cut', 'VACUUM cut'), 'completed 0 0 60', 'a table that has no blocks any more');
+
+# Frozen rows have lost their transactions.
+$server->safe_psql('VACUUM FREEZE thawed');
+is(meanwhile('thawed', 'DELETE FROM thawed', 'VACUUM thawed', 'INSERT INTO thawed SELECT g, g * 2 FROM generate_series(60, 1, -1) g',
+	'VACUUM FREEZE thawed'), 'completed 60 0 0', 'frozen rows in the places of frozen rows');
+is(wrong('thawed'), '0 wrong, 0 not written', 'are told apart');
+
+# ---- altered again and again ----
+
+make_table('altered', 20);
+hold();
+my $job = submit(q{'altered', input => 'x', output => 'y'});
+wait_until_read($job);
+for my $type (qw(real float8 int float8 real))
+{
+	$server->safe_psql("ALTER TABLE altered ALTER x TYPE $type");
+	release();
+	select undef, undef, undef, 0.05;
+	hold();
+}
+release();
+is(ended($job), 'completed 20 0 0', 'a table that is altered again and again');
+is(wrong('altered'), '0 wrong, 0 not written', 'has its results');
+
+# ---- ended from within ----
+
+make_table('ending', 100);
+$server->safe_psql(<<'SQL');
+CREATE FUNCTION cancel_all() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	PERFORM infer.cancel_job(job) FROM infer.jobs WHERE state = 'in_progress';
+	RETURN NEW;
+END $$;
+CREATE TRIGGER cancel_all BEFORE UPDATE ON ending FOR EACH ROW EXECUTE FUNCTION cancel_all();
+SQL
+$job = submit(q{'ending', input => 'x', output => 'y'});
+is(ended($job), 'cancelled 64 0 0', 'a job that its own trigger cancels ends with the chunk');
+unlike($server->log, qr/job $job waits/, 'at once');
+
+# ---- what is not a job's to write ----
+
+is($server->psql_sqlstate(q{SELECT infer.submit_job('add', 'pg_class', input => 'reltuples', output => 'relpages')}), '42809',
+	'no job writes a catalog');
+is($server->psql_sqlstate(q{SELECT infer.submit_job('add', 'infer.job', key => 'job', input => 'priority', output => 'faults')}), '42809',
+	'nor the tables of jobs');
+
+done_testing();
