@@ -97,15 +97,6 @@ extern int	no_such_variable
 #define infer_wait_event_new(name) PG_WAIT_EXTENSION
 #endif
 
-/* 17: a background worker may connect as a role that cannot log in (e7689190b3d) */
-#if PG_VERSION_NUM >= 170000
-#define INFER_BYPASS_LOGIN	BGWORKER_BYPASS_ROLELOGINCHECK
-#define infer_can_bypass_login() true
-#else
-#define INFER_BYPASS_LOGIN	0
-#define infer_can_bypass_login() false
-#endif
-
 /* 17: transactions have a limit of their own (51efe38cb92) */
 #if PG_VERSION_NUM >= 170000
 #define INFER_HAS_TRANSACTION_TIMEOUT

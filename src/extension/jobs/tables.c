@@ -183,8 +183,8 @@ job_key_from_array(ArrayType *array, JobKey *key)
 
 /* ---- where a job is at home ---- */
 
-static Oid
-relation(const char *name)
+Oid
+job_relation(const char *name)
 {
 	Oid			oid = get_relname_relid(name, get_namespace_oid(INFER_SCHEMA, false));
 
@@ -196,16 +196,10 @@ relation(const char *name)
 	return oid;
 }
 
-Oid
-job_relation(const char *name)
-{
-	return relation(name);
-}
-
 char *
 job_origin(void)
 {
-	return psprintf(UINT64_FORMAT "/%u/%u", GetSystemIdentifier(), MyDatabaseId, relation("job"));
+	return psprintf(UINT64_FORMAT "/%u/%u", GetSystemIdentifier(), MyDatabaseId, job_relation("job"));
 }
 
 bool
@@ -213,7 +207,7 @@ job_lock(int64 job, bool wait)
 {
 	LOCKTAG		tag;
 
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, relation("job"), (uint32) job, (uint16) (job >> 32));
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, job_relation("job"), (uint32) job, (uint16) (job >> 32));
 	return LockAcquire(&tag, ExclusiveLock, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
 }
 
@@ -224,14 +218,14 @@ job_lock_name(Oid owner, const char *name)
 	uint64		hash = hash_bytes_extended((const unsigned char *) name, strlen(name), owner);
 	LOCKTAG		tag;
 
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, relation("job"), (uint32) hash, (uint16) (hash >> 32) | 0x8000);
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, job_relation("job"), (uint32) hash, (uint16) (hash >> 32) | 0x8000);
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
 int64
 job_next_number(void)
 {
-	return nextval_internal(relation("job_id"), false);
+	return nextval_internal(job_relation("job_id"), false);
 }
 
 /* ---- rows as values ---- */
@@ -356,10 +350,10 @@ typedef struct JobScan
 static void
 begin_by(JobScan *scan, const char *table, const char *index, LOCKMODE lock, ScanKeyData *keys, int keys_count)
 {
-	scan->table = table_open(relation(table), lock);
+	scan->table = table_open(job_relation(table), lock);
 	scan->lock = lock;
 	scan->snapshot = infer_latest_snapshot();
-	scan->scan = systable_beginscan(scan->table, relation(index), true, scan->snapshot, keys_count, keys);
+	scan->scan = systable_beginscan(scan->table, job_relation(index), true, scan->snapshot, keys_count, keys);
 }
 
 /* Of the primary key. */
@@ -409,7 +403,7 @@ key_int32(ScanKeyData *key, int attribute, int32 value)
 static void
 put(const char *name, Values *values, ItemPointer tid, bool is_new)
 {
-	Relation	table = table_open(relation(name), RowExclusiveLock);
+	Relation	table = table_open(job_relation(name), RowExclusiveLock);
 	HeapTuple	tuple = heap_form_tuple(RelationGetDescr(table), values->values, values->nulls);
 
 	if (is_new)
@@ -424,7 +418,7 @@ put(const char *name, Values *values, ItemPointer tid, bool is_new)
 static void
 delete_at(const char *name, ItemPointer tid)
 {
-	Relation	table = table_open(relation(name), RowExclusiveLock);
+	Relation	table = table_open(job_relation(name), RowExclusiveLock);
 
 	CatalogTupleDelete(table, tid);
 	table_close(table, NoLock);
@@ -549,8 +543,8 @@ job_get(int64 job)
 static void
 each_by_end(ScanKey key, bool (*each) (JobRecord *record, void *arg), void *arg)
 {
-	Relation	table = table_open(relation("job"), AccessShareLock);
-	Relation	index = index_open(relation("job_finished"), AccessShareLock);
+	Relation	table = table_open(job_relation("job"), AccessShareLock);
+	Relation	index = index_open(job_relation("job_finished"), AccessShareLock);
 	Snapshot	snapshot = infer_latest_snapshot();
 	SysScanDesc scan = systable_beginscan_ordered(table, index, snapshot, 1, key);
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "infer job", ALLOCSET_SMALL_SIZES);
@@ -623,8 +617,8 @@ job_delete(int64 job)
 int64
 job_input_next(int64 after)
 {
-	Relation	table = table_open(relation("job_input"), AccessShareLock);
-	Relation	index = index_open(relation("job_input_pkey"), AccessShareLock);
+	Relation	table = table_open(job_relation("job_input"), AccessShareLock);
+	Relation	index = index_open(job_relation("job_input_pkey"), AccessShareLock);
 	Snapshot	snapshot = infer_latest_snapshot();
 	ScanKeyData key;
 	SysScanDesc scan;
@@ -854,8 +848,8 @@ read_item(const Values *values, ItemPointer tid, JobItem *item)
 static int64
 last_item(int64 job, int32 shard)
 {
-	Relation	table = table_open(relation("job_item"), AccessShareLock);
-	Relation	index = index_open(relation("job_item_pkey"), AccessShareLock);
+	Relation	table = table_open(job_relation("job_item"), AccessShareLock);
+	Relation	index = index_open(job_relation("job_item_pkey"), AccessShareLock);
 	Snapshot	snapshot = infer_latest_snapshot();
 	ScanKeyData keys[2];
 	SysScanDesc scan;

@@ -9,7 +9,6 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/indexing.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/sequence.h"
 #include "commands/trigger.h"
@@ -47,32 +46,19 @@ enum								/* columns of infer.fresh */
 	Natts_fresh = Anum_fresh_job_before
 };
 
-static Oid
-relation(const char *name)
-{
-	Oid			oid = get_relname_relid(name, get_namespace_oid(INFER_SCHEMA, false));
-
-	if (!OidIsValid(oid))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation %s.%s does not exist", INFER_SCHEMA, name),
-				 errhint("The extension is damaged: make it anew with DROP EXTENSION and CREATE EXTENSION.")));
-	return oid;
-}
-
 bool
 fresh_lock(int64 number, bool wait)
 {
 	LOCKTAG		tag;
 
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, relation("fresh"), (uint32) number, (uint16) (number >> 32));
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, job_relation("fresh"), (uint32) number, (uint16) (number >> 32));
 	return LockAcquire(&tag, ExclusiveLock, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
 }
 
 int64
 fresh_next_number(void)
 {
-	return nextval_internal(relation("fresh_id"), false);
+	return nextval_internal(job_relation("fresh_id"), false);
 }
 
 /* ---- rows ---- */
@@ -171,7 +157,7 @@ deform(Relation table, HeapTuple tuple)
 void
 fresh_insert(const Fresh *fresh)
 {
-	Relation	table = table_open(relation("fresh"), RowExclusiveLock);
+	Relation	table = table_open(job_relation("fresh"), RowExclusiveLock);
 
 	CatalogTupleInsert(table, form(table, fresh));
 	table_close(table, NoLock);
@@ -181,7 +167,7 @@ fresh_insert(const Fresh *fresh)
 void
 fresh_update(Fresh *fresh)
 {
-	Relation	table = table_open(relation("fresh"), RowExclusiveLock);
+	Relation	table = table_open(job_relation("fresh"), RowExclusiveLock);
 	HeapTuple	tuple = form(table, fresh);
 
 	CatalogTupleUpdate(table, &fresh->tid, tuple);
@@ -193,7 +179,7 @@ fresh_update(Fresh *fresh)
 void
 fresh_delete(Fresh *fresh)
 {
-	Relation	table = table_open(relation("fresh"), RowExclusiveLock);
+	Relation	table = table_open(job_relation("fresh"), RowExclusiveLock);
 
 	CatalogTupleDelete(table, &fresh->tid);
 	table_close(table, NoLock);
@@ -204,7 +190,7 @@ fresh_delete(Fresh *fresh)
 static List *
 read_rows(int64 number)
 {
-	Relation	table = table_open(relation("fresh"), AccessShareLock);
+	Relation	table = table_open(job_relation("fresh"), AccessShareLock);
 	Snapshot	snapshot = infer_latest_snapshot();
 	ScanKeyData key;
 	SysScanDesc scan;
@@ -212,7 +198,7 @@ read_rows(int64 number)
 	List	   *rows = NIL;
 
 	ScanKeyInit(&key, Anum_fresh_fresh, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(number));
-	scan = systable_beginscan(table, relation("fresh_pkey"), true, snapshot, number != 0 ? 1 : 0, &key);
+	scan = systable_beginscan(table, job_relation("fresh_pkey"), true, snapshot, number != 0 ? 1 : 0, &key);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 		rows = lappend(rows, deform(table, tuple));
 	systable_endscan(scan);
@@ -252,7 +238,7 @@ infer_fresh_restored(PG_FUNCTION_ARGS)
 	Oid			role;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BY_INSERT(data->tg_event) ||
-		!TRIGGER_FIRED_FOR_ROW(data->tg_event) || RelationGetRelid(data->tg_relation) != relation("fresh"))
+		!TRIGGER_FIRED_FOR_ROW(data->tg_event) || RelationGetRelid(data->tg_relation) != job_relation("fresh"))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function infer.fresh_restored() is of a trigger of infer.fresh")));

@@ -30,7 +30,7 @@ problem_of_role(const JobRecord *record, int *sqlstate)
 		*sqlstate = ERRCODE_UNDEFINED_OBJECT;
 		return psprintf("role \"%s\" does not exist any more", record->owner_name);
 	}
-	can_login = infer_can_bypass_login() || ((Form_pg_authid) GETSTRUCT(tuple))->rolcanlogin;
+	can_login = infer_worker_skips_login || ((Form_pg_authid) GETSTRUCT(tuple))->rolcanlogin;
 	ReleaseSysCache(tuple);
 	if (!can_login)
 	{

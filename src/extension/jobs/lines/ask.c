@@ -138,10 +138,13 @@ find_bool(JsonbContainer *body, const char *key)
 int
 line_calls(const Jsonb *body)
 {
-	JsonbContainer *root = unconstify(JsonbContainer *, &body->root);
+	JsonbContainer *root;
 	JsonbValue	value;
 
-	if (body != NULL && (find(root, "documents", &value) || find(root, "input", &value)) && is_array(&value))
+	if (body == NULL)				/* of a bad line */
+		return 1;
+	root = unconstify(JsonbContainer *, &body->root);
+	if ((find(root, "documents", &value) || find(root, "input", &value)) && is_array(&value))
 		return JsonContainerSize(value.val.binary.data);
 	return 1;
 }

@@ -174,10 +174,13 @@ model_of(JobRun *run, const char *name)
 	}
 	if (entry->model == NULL || !infer_model_current(entry->model))
 	{
+		InferModel *model;
+
 		entry->model = NULL;
 		MemoryContextReset(entry->context);
-		entry->model = infer_model_resolve(name, entry->context);
-		lines_check_model(run->record, entry->model);
+		model = infer_model_resolve(name, entry->context);
+		lines_check_model(run->record, model);
+		entry->model = model;
 	}
 	return entry->model;
 }

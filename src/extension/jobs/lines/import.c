@@ -205,7 +205,10 @@ import(FunctionCallInfo fcinfo, bool file)
 	source = open_source(fcinfo, file);
 	import.job = job_submit_find(&request);
 	if (import.job != 0)
+	{
+		line_source_close(source);
 		return import.job;
+	}
 	job_submit_record(&record, &request, job_plan_make(&request, CurrentMemoryContext));
 	import.job = record.job;
 	import_begin(&import, source, &request);

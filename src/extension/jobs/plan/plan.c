@@ -7,8 +7,10 @@
 #include <math.h>
 
 #include "access/relation.h"
+#include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/timestamp.h"
 
 #include "../lines/lines.h"
 #include "parts.h"
@@ -30,7 +32,9 @@ check_range(bool good, const char *argument, const char *range)
 static bool
 is_positive(const Interval *interval)
 {
-	return interval->time + (interval->day + interval->month * INT64CONST(30)) * USECS_PER_DAY > 0;
+	Interval	none = {0};
+
+	return DatumGetBool(DirectFunctionCall2(interval_gt, IntervalPGetDatum(interval), IntervalPGetDatum(&none)));
 }
 
 static void

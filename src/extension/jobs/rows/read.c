@@ -153,6 +153,7 @@ job_reader_make(JobRun *run)
 			reader->ops = &job_reader_lines_ops;
 			break;
 	}
+	job_statements_end_with(run->context, reader->statements, JOB_READ_STATEMENTS);
 	reader->key_types = job_key_types(plan->keys_count, plan->keys, run->context);
 	for (int i = 0; i < lengthof(reader->positions); i++)
 		reader->positions[i] = AllocSetContextCreate(run->context, "infer job position", ALLOCSET_SMALL_SIZES);

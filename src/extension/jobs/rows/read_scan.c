@@ -176,7 +176,7 @@ static void
 read_up_to(JobRun *run, Reading *reading, const Datum *behind, const Datum *up_to)
 {
 	JobReader  *reader = run->reader;
-	JobStatement *statement = &reader->read[behind != NULL][up_to != NULL];
+	JobStatement *statement = &reader->statements[JOB_READ_ROWS + 2 * (behind != NULL) + (up_to != NULL)];
 
 	if (statement->plan == NULL)
 		prepare_read(run, statement, behind != NULL, up_to != NULL, false);
@@ -213,7 +213,7 @@ static Datum *
 find_ahead(JobRun *run, const Datum *behind)
 {
 	JobReader  *reader = run->reader;
-	JobStatement *statement = &reader->ahead[behind != NULL];
+	JobStatement *statement = &reader->statements[JOB_READ_AHEAD + (behind != NULL)];
 	Ahead		ahead = {.run = run};
 
 	if (statement->plan == NULL)
@@ -328,7 +328,7 @@ prepare_items(JobRun *run, JobStatement *statement)
 static void
 read_items(JobRun *run, JobChunk *chunk)
 {
-	JobStatement *statement = &run->reader->items;
+	JobStatement *statement = &run->reader->statements[JOB_READ_ITEMS];
 	int			keys_count = run->plan->keys_count;
 	JobFilling	filling = {.run = run,.chunk = chunk};
 	Datum	   *values = palloc(sizeof(Datum) * (keys_count + 1));

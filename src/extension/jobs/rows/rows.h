@@ -49,6 +49,9 @@ extern void job_spi_execute(const char *sql);
 extern void job_statement_prepare(JobStatement *statement, const char *sql, int parameters, Oid *types,
 								  TupleDesc given, int cursor_options);
 
+/* Statements end with that memory context: their plans lie elsewhere.  They lie in it themselves. */
+extern void job_statements_end_with(MemoryContext context, JobStatement *statements, int count);
+
 /* Gives the next execution its rows; job_statement_take ends that. */
 extern void job_statement_give(const JobStatement *statement, Tuplestorestate *rows);
 extern void job_statement_take(void);
@@ -129,6 +132,14 @@ extern char *job_sql_from_all(const JobPlan *plan);
 
 typedef struct JobReader JobReader;
 
+enum								/* a reader's statements */
+{
+	JOB_READ_ROWS,					/* four: from the first key, behind a position; to the last key, up to one */
+	JOB_READ_AHEAD = JOB_READ_ROWS + 4,	/* two: the key that is so many further, from the first, or behind a position */
+	JOB_READ_ITEMS = JOB_READ_AHEAD + 2,
+	JOB_READ_STATEMENTS
+};
+
 typedef struct JobReaderOps
 {
 	int64		(*count) (JobRun *run, bool *estimated);
@@ -149,9 +160,7 @@ struct JobReader
 
 	/* of a scan */
 	char	   *from;
-	JobStatement read[2][2];		/* from the first key, behind a position; to the last key, up to one */
-	JobStatement ahead[2];			/* the key that is so many further */
-	JobStatement items;
+	JobStatement statements[JOB_READ_STATEMENTS];
 	int			sorted;				/* times that a full chunk was sorted */
 	bool		by_index;			/* planner is told to read by the index */
 	int64		keys_ahead;			/* that a read passes over at most; 0: no matter */
@@ -197,6 +206,16 @@ extern void job_reader_move(JobRun *run, const Datum *keys);
 
 typedef struct JobWriter JobWriter;
 
+enum								/* a writer's statements */
+{
+	JOB_WRITE_ROWS,
+	JOB_WRITE_NOW,					/* rows as they are now: see job_rows_look */
+	JOB_WRITE_THERE,
+	JOB_WRITE_TARGET_THERE,			/* of an INSERT */
+	JOB_WRITE_TARGET_LOCK,
+	JOB_WRITE_STATEMENTS
+};
+
 typedef struct JobWriterOps
 {
 	/*
@@ -216,11 +235,7 @@ struct JobWriter
 	const JobWriterOps *ops;
 	JobKeyType *key_types;			/* of the source */
 	JobKeyType *target_key_types;
-	JobStatement write;
-	JobStatement now;				/* rows as they are now: see job_rows_now */
-	JobStatement there;
-	JobStatement target_there;		/* of an INSERT */
-	JobStatement target_lock;
+	JobStatement statements[JOB_WRITE_STATEMENTS];
 	MemoryContext context;			/* of one try */
 	int			surely;				/* so many chunks more are written with their locks taken first */
 };

@@ -101,7 +101,7 @@ job_scan_count(JobRun *run, bool *estimated)
 		count = (int64) guess;
 	else
 	{
-		count = get_number(psprintf("SELECT count(*) FROM (SELECT%s\n LIMIT %d) AS infer_job_source", from, 2 * COUNT_MAX));
+		count = get_number(psprintf("SELECT pg_catalog.count(*) FROM (SELECT%s\n LIMIT %d) AS infer_job_source", from, 2 * COUNT_MAX));
 		*estimated = count >= 2 * COUNT_MAX;
 	}
 	MemoryContextSwitchTo(old);
@@ -213,7 +213,7 @@ take_sample(Sample *sample)
 		appendStringInfo(&sql, "%s%s", i == 0 ? "" : ", ", plan->keys[i].sql);
 	appendStringInfoString(&sql, job_sql_from(plan));
 	if (estimated)
-		appendStringInfoString(&sql, "\n AND ctid = ANY ($1)");
+		appendStringInfoString(&sql, "\n AND ctid OPERATOR(pg_catalog.=) ANY ($1)");
 	job_statement_prepare(&statement, sql.data, estimated ? 1 : 0, &type, NULL, CURSOR_OPT_CUSTOM_PLAN);
 	tids = estimated ? PointerGetDatum(places(plan->table)) : (Datum) 0;
 	job_statement_query(&statement, estimated ? &tids : NULL, JOB_PLANNING_FREE, NULL, receive_key, sample);

@@ -129,6 +129,35 @@ job_statement_prepare(JobStatement *statement, const char *sql, int parameters, 
 	MemoryContextSwitchTo(context);
 }
 
+typedef struct StatementsEnd
+{
+	MemoryContextCallback callback;
+	JobStatement *statements;
+	int			count;
+} StatementsEnd;
+
+static void
+end_statements(void *arg)
+{
+	StatementsEnd *end = arg;
+
+	for (int i = 0; i < end->count; i++)
+		if (end->statements[i].plan != NULL)
+			SPI_freeplan(end->statements[i].plan);
+}
+
+void
+job_statements_end_with(MemoryContext context, JobStatement *statements, int count)
+{
+	StatementsEnd *end = MemoryContextAlloc(context, sizeof(StatementsEnd));
+
+	end->statements = statements;
+	end->count = count;
+	end->callback.func = end_statements;
+	end->callback.arg = end;
+	MemoryContextRegisterResetCallback(context, &end->callback);
+}
+
 /* Settings of the planner, until AtEOXact_GUC of what is returned. */
 static int
 begin_planning(JobPlanning planning)

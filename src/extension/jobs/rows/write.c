@@ -50,6 +50,7 @@ job_writer_make(JobRun *run)
 		case JOB_TARGET_RESPONSES:
 			break;				/* by themselves: see job_write */
 	}
+	job_statements_end_with(run->context, writer->statements, JOB_WRITE_STATEMENTS);
 	writer->key_types = job_key_types(plan->keys_count, plan->keys, run->context);
 	writer->target_key_types = job_key_types(plan->keys_count, plan->target_keys, run->context);
 	writer->context = AllocSetContextCreate(run->context, "infer job write", ALLOCSET_DEFAULT_SIZES);

@@ -48,13 +48,13 @@ prepare(JobRun *run)
 	appendStringInfo(&sql, ") DO UPDATE SET %s = EXCLUDED.%s", plan->output.sql, plan->output.sql);
 	if (plan->version_column != NULL)
 		appendStringInfo(&sql, ", %s = EXCLUDED.%s", plan->version_column->sql, plan->version_column->sql);
-	job_statement_prepare(&run->writer->write, sql.data, 0, NULL, columns, 0);
+	job_statement_prepare(&run->writer->statements[JOB_WRITE_ROWS], sql.data, 0, NULL, columns, 0);
 }
 
 static void
 write_rows(JobRun *run, JobRow **rows, int count, bool surely)
 {
-	JobStatement *statement = &run->writer->write;
+	JobStatement *statement = &run->writer->statements[JOB_WRITE_ROWS];
 	int			keys_count = run->plan->keys_count;
 	Datum	   *values = palloc(sizeof(Datum) * (keys_count + 1));
 	bool	   *nulls = palloc0(sizeof(bool) * (keys_count + 1));

@@ -232,7 +232,7 @@ prepare_now(JobRun *run, bool lock)
 	if (lock)
 		appendStringInfoString(&sql, "\n FOR NO KEY UPDATE SKIP LOCKED");
 	appendStringInfoString(&sql, ") AS infer_job_source");
-	job_statement_prepare(&run->writer->now, sql.data, 0, NULL, given_columns(run, true), CURSOR_OPT_NO_SCROLL);
+	job_statement_prepare(&run->writer->statements[JOB_WRITE_NOW], sql.data, 0, NULL, given_columns(run, true), CURSOR_OPT_NO_SCROLL);
 }
 
 static void
@@ -244,7 +244,7 @@ prepare_there(JobRun *run)
 	appendStringInfo(&sql, "SELECT " JOB_GIVEN ".c1 FROM " JOB_GIVEN "\n WHERE EXISTS (SELECT%s", job_sql_from(run->plan));
 	job_sql_equal_given(&sql, run->plan->keys_count, run->plan->keys, "", run->writer->key_types, 2, false);
 	appendStringInfoString(&sql, ")");
-	job_statement_prepare(&run->writer->there, sql.data, 0, NULL, given_columns(run, false), CURSOR_OPT_NO_SCROLL);
+	job_statement_prepare(&run->writer->statements[JOB_WRITE_THERE], sql.data, 0, NULL, given_columns(run, false), CURSOR_OPT_NO_SCROLL);
 }
 
 static void
@@ -318,16 +318,16 @@ job_rows_look(JobRun *run, JobRow **rows, int count, JobLook how)
 	if (others == 0)
 		return;
 
-	if (writer->now.plan == NULL)
+	if (writer->statements[JOB_WRITE_NOW].plan == NULL)
 		prepare_now(run, lock);
-	ask(run, &writer->now, rows, count, JOB_ROW_GONE, run->plan->table, receive_now);
+	ask(run, &writer->statements[JOB_WRITE_NOW], rows, count, JOB_ROW_GONE, run->plan->table, receive_now);
 	for (int i = 0; lock && i < count && !gone; i++)
 		gone = rows[i]->outcome == JOB_ROW_GONE;
 	if (!gone)
 		return;
-	if (writer->there.plan == NULL)
+	if (writer->statements[JOB_WRITE_THERE].plan == NULL)
 		prepare_there(run);
-	ask(run, &writer->there, rows, count, JOB_ROW_GONE, run->plan->table, receive_there);
+	ask(run, &writer->statements[JOB_WRITE_THERE], rows, count, JOB_ROW_GONE, run->plan->table, receive_there);
 }
 
 /* ---- rows of another table ---- */
@@ -356,19 +356,19 @@ job_rows_lock_target(JobRun *run, JobRow **rows, int count)
 	JobRow	  **there = palloc(sizeof(JobRow *) * count);
 	int			there_count = 0;
 
-	if (writer->target_there.plan == NULL)
+	if (writer->statements[JOB_WRITE_TARGET_THERE].plan == NULL)
 	{
-		prepare_target(run, &writer->target_there, false);
-		prepare_target(run, &writer->target_lock, true);
+		prepare_target(run, &writer->statements[JOB_WRITE_TARGET_THERE], false);
+		prepare_target(run, &writer->statements[JOB_WRITE_TARGET_LOCK], true);
 	}
 	for (int i = 0; i < count; i++)
 		if (rows[i]->outcome == JOB_ROW_COMPUTED)
 			there[there_count++] = rows[i];
-	ask(run, &writer->target_there, there, there_count, JOB_ROW_COMPUTED, target, receive_target_there);
+	ask(run, &writer->statements[JOB_WRITE_TARGET_THERE], there, there_count, JOB_ROW_COMPUTED, target, receive_target_there);
 	for (int i = 0; i < there_count; i++)
 		if (there[i]->outcome == JOB_ROW_LOCKED)
 		{
-			ask(run, &writer->target_lock, there, there_count, JOB_ROW_LOCKED, target, receive_target_locked);
+			ask(run, &writer->statements[JOB_WRITE_TARGET_LOCK], there, there_count, JOB_ROW_LOCKED, target, receive_target_locked);
 			break;
 		}
 	pfree(there);

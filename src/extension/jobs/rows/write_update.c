@@ -141,7 +141,7 @@ prepare(JobRun *run)
 				 psprintf("infer.read_job_value(infer_job_target.ctid, NULL::%s)",
 						  format_type_extended(plan->result_type, -1, FORMAT_TYPE_FORCE_QUALIFY)));
 	appendStringInfoString(&sql, "\n WHERE infer_job_target.ctid OPERATOR(pg_catalog.=) ANY ($1)");
-	job_statement_prepare(&run->writer->write, sql.data, 1, &parameter, NULL, CURSOR_OPT_GENERIC_PLAN);
+	job_statement_prepare(&run->writer->statements[JOB_WRITE_ROWS], sql.data, 1, &parameter, NULL, CURSOR_OPT_GENERIC_PLAN);
 }
 
 static void
@@ -168,7 +168,7 @@ prepare_parts(JobRun *run)
 						   " AND infer_job_target.tableoid OPERATOR(pg_catalog.=) " JOB_GIVEN ".c2");
 	job_sql_equal_given(&sql, plan->keys_count, plan->target_keys, "infer_job_target.", run->writer->key_types, GIVEN_KEYS,
 						false);
-	job_statement_prepare(&run->writer->write, sql.data, 0, NULL, columns, 0);
+	job_statement_prepare(&run->writer->statements[JOB_WRITE_ROWS], sql.data, 0, NULL, columns, 0);
 }
 
 /* ---- rows ---- */
@@ -191,7 +191,7 @@ write_plain(JobRun *run, JobRow **rows, int count)
 	Datum	   *places = palloc(sizeof(Datum) * Max(count, 1));
 	Datum		array;
 
-	if (run->writer->write.plan == NULL)
+	if (run->writer->statements[JOB_WRITE_ROWS].plan == NULL)
 		prepare(run);
 	sort_rows(rows, count);
 	for (int i = 0; i < count; i++)
@@ -201,14 +201,14 @@ write_plain(JobRun *run, JobRow **rows, int count)
 	writing.count = count;
 	writing.next = 0;
 	writing.type = run->plan->result_type;
-	job_rows_write(run, &run->writer->write, JOB_PLANNING_BY_ROW, &array, NULL, rows, count);
+	job_rows_write(run, &run->writer->statements[JOB_WRITE_ROWS], JOB_PLANNING_BY_ROW, &array, NULL, rows, count);
 	stop_writing();
 }
 
 static void
 write_parts(JobRun *run, JobRow **rows, int count)
 {
-	JobStatement *statement = &run->writer->write;
+	JobStatement *statement = &run->writer->statements[JOB_WRITE_ROWS];
 	Datum	   *values;
 	bool	   *nulls;
 	Tuplestorestate *given = tuplestore_begin_heap(false, false, Max(work_mem, 64 * 1024));

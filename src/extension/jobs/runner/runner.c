@@ -63,7 +63,7 @@ typedef enum Next
 } Next;
 
 static Runner runner;
-static bool interrupted;			/* by runner_check */
+static volatile sig_atomic_t interrupted;	/* by runner_check, or interrupt_statement */
 
 /* ---- being ended ---- */
 
@@ -789,8 +789,7 @@ begin_process(Datum arg)
 	title = psprintf("infer job " INT64_FORMAT, runner.job);
 	set_option("application_name", title);
 	pgstat_report_appname(title);
-	(void) RegisterTimeout(USER_TIMEOUT, interrupt_statement);
-	enable_timeout_every(USER_TIMEOUT, GetCurrentTimestamp(), WATCH_INTERVAL);
+	enable_timeout_every(RegisterTimeout(USER_TIMEOUT, interrupt_statement), GetCurrentTimestamp(), WATCH_INTERVAL);
 	infer_client_watch(runner_check);
 	infer_client_stay(true);
 	runner.rows_next = ROWS_FIRST;
