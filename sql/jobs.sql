@@ -149,14 +149,20 @@ CREATE FUNCTION infer.drop_job(job bigint) RETURNS void
 COMMENT ON FUNCTION infer.drop_job(bigint) IS 'forget a job that has ended';
 
 /*
- * Rows of infer.job that the library did not write come with a dump or by replication: the launcher is told, so
- * that unfinished ones are ended.  The library's own writes fire no trigger.
+ * Rows of jobs that the library did not write come with a dump or by replication, and are nobody's to add to a job of
+ * this server; the launcher is told, so that unfinished jobs are ended.  The library's own writes fire no trigger.
  */
 CREATE FUNCTION infer.jobs_came() RETURNS trigger
 	LANGUAGE c AS 'MODULE_PATHNAME', 'infer_jobs_came';
 COMMENT ON FUNCTION infer.jobs_came() IS 'has jobs ended that a dump brought unfinished';
-CREATE TRIGGER jobs_came AFTER INSERT ON infer.job FOR EACH ROW EXECUTE FUNCTION infer.jobs_came();
+CREATE TRIGGER jobs_came BEFORE INSERT ON infer.job FOR EACH ROW EXECUTE FUNCTION infer.jobs_came();
+CREATE TRIGGER jobs_came BEFORE INSERT ON infer.job_shard FOR EACH ROW EXECUTE FUNCTION infer.jobs_came();
+CREATE TRIGGER jobs_came BEFORE INSERT ON infer.job_item FOR EACH ROW EXECUTE FUNCTION infer.jobs_came();
+CREATE TRIGGER jobs_came BEFORE INSERT ON infer.job_request FOR EACH ROW EXECUTE FUNCTION infer.jobs_came();
 ALTER TABLE infer.job ENABLE ALWAYS TRIGGER jobs_came;
+ALTER TABLE infer.job_shard ENABLE ALWAYS TRIGGER jobs_came;
+ALTER TABLE infer.job_item ENABLE ALWAYS TRIGGER jobs_came;
+ALTER TABLE infer.job_request ENABLE ALWAYS TRIGGER jobs_came;
 
 /* ---- files of JSON lines ---- */
 

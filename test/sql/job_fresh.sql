@@ -288,6 +288,15 @@ SELECT pg_temp.fails($$INSERT INTO infer.job (job, origin, owner, owner_name, mo
 	VALUES (-1, current_setting('regress.here'), 10, 'x', 'regression@1', 'validating', 0, '{}', false, 0, now())$$);
 SELECT pg_temp.fails($$INSERT INTO infer.job (job, origin, owner, owner_name, model, state, priority, request, total_estimated, faults, submitted)
 	VALUES (-1, '1/2/3', 10, 'x', 'regression@1', 'completed', 0, '{}', false, 0, now()) RETURNING 'history'$$);
+RESET ROLE;
+INSERT INTO infer.job (job, origin, owner, owner_name, model, state, priority, request, total_estimated, faults, submitted)
+	VALUES (-2, :'here', 10, 'x', 'regression@1', 'completed', 0, '{}', false, 0, now());
+GRANT SELECT, INSERT ON infer.job_shard, infer.job_item, infer.job_request TO regress_fresh_dba;
+SET LOCAL ROLE regress_fresh_dba;
+SELECT job, pg_temp.fails(format($$INSERT INTO infer.job_item VALUES (%s, 1, 1, '{1}', 'pending', 0, NULL, NULL, true, NULL, now()) RETURNING 'history'$$, job))
+	FROM (VALUES (-1), (-2)) AS jobs (job);
+SELECT job, pg_temp.fails(format($$INSERT INTO infer.job_request VALUES (%s, 1) RETURNING 'history'$$, job)) FROM (VALUES (-1), (-2)) AS jobs (job);
+SELECT job, pg_temp.fails(format($$INSERT INTO infer.job_shard (job, shard, state) VALUES (%s, 1, 'completed')$$, job)) ~ 'permission' FROM (VALUES (-1), (-2)) AS jobs (job);
 ROLLBACK;
 SET client_min_messages = warning;
 DROP SCHEMA regress_fresh CASCADE;

@@ -275,6 +275,7 @@ extern void job_each_ended(bool (*each) (JobRecord *record, void *arg), void *ar
 extern void job_shard_insert(JobShard *shard);
 extern JobShard *job_shard_get(int64 job, int32 shard);
 extern JobShard **job_shards(int64 job, int *count);	/* by number */
+extern JobShard **job_shards_locked(int64 job, int *count); /* until the transaction's end */
 extern void job_shard_update(JobShard *shard);
 
 extern void job_item_insert(JobItem *item);	/* gives it the next number */

@@ -11,6 +11,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "access/tableam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/indexing.h"
@@ -19,6 +20,7 @@
 #include "catalog/pg_type.h"
 #include "commands/sequence.h"
 #include "common/hashfn.h"
+#include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
@@ -220,12 +222,6 @@ job_lock_name(Oid owner, const char *name)
 
 	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, job_relation("job"), (uint32) hash, (uint16) (hash >> 32) | 0x8000);
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
-}
-
-int64
-job_next_number(void)
-{
-	return nextval_internal(job_relation("job_id"), false);
 }
 
 /* ---- rows as values ---- */
@@ -445,6 +441,19 @@ delete_of_job(const char *name, int64 job)
 }
 
 /* ---- infer.job ---- */
+
+/* Nothing is there of it: rows that came with a dump, or that somebody wrote who may restore one. */
+int64
+job_next_number(void)
+{
+	int64		job = nextval_internal(job_relation("job_id"), false);
+
+	delete_of_job("job_input", job);
+	delete_of_job("job_request", job);
+	delete_of_job("job_item", job);
+	delete_of_job("job_shard", job);
+	return job;
+}
 
 static void
 put_job(const JobRecord *record, ItemPointer tid, bool is_new)
@@ -804,6 +813,32 @@ job_shards(int64 job, int *count)
 	}
 	end(&scan);
 	return shards;
+}
+
+/* Waits for who writes one just now, and has the version that he left. */
+JobShard **
+job_shards_locked(int64 job, int *count)
+{
+	JobScan		scan;
+	ScanKeyData key;
+	Values		values;
+	ItemPointerData tid;
+	TupleTableSlot *slot;
+
+	key_int64(&key, Anum_shard_job, job);
+	begin(&scan, "job_shard", RowExclusiveLock, &key, 1);
+	slot = table_slot_create(scan.table, NULL);
+	while (next(&scan, &values, &tid, NULL))
+	{
+		TM_FailureData failure;
+
+		(void) table_tuple_lock(scan.table, &tid, scan.snapshot, slot, GetCurrentCommandId(true), LockTupleExclusive,
+								LockWaitBlock, TUPLE_LOCK_FLAG_FIND_LAST_VERSION, &failure);
+		ExecClearTuple(slot);
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	end(&scan);
+	return job_shards(job, count);
 }
 
 /* ---- infer.job_item ---- */

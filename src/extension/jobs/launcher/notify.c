@@ -213,33 +213,45 @@ infer_jobs_notify_init(void)
 
 PG_FUNCTION_INFO_V1(infer_jobs_came);
 
+/* A row of infer.job says itself, of a shard, an item or a line its job. */
 static bool
 is_of_here(const TriggerData *data)
 {
 	TupleDesc	desc = RelationGetDescr(data->tg_relation);
-	char	   *origin = SPI_getvalue(data->tg_trigtuple, desc, SPI_fnumber(desc, "origin"));
+	const JobRecord *record;
+	bool		null;
+	Datum		job;
 
-	return origin != NULL && strcmp(origin, job_origin()) == 0;
+	if (RelationGetRelid(data->tg_relation) == job_relation("job"))
+	{
+		char	   *origin = SPI_getvalue(data->tg_trigtuple, desc, SPI_fnumber(desc, "origin"));
+
+		return origin != NULL && strcmp(origin, job_origin()) == 0;
+	}
+	job = SPI_getbinval(data->tg_trigtuple, desc, SPI_fnumber(desc, "job"), &null);
+	record = null ? NULL : job_get(DatumGetInt64(job));
+	return record != NULL && strcmp(record->origin, job_origin()) == 0;
 }
 
 /*
- * The trigger of infer.job: rows that pg_restore or replication put there, which are not ours to run.  A database's
- * owner, who may restore them, could otherwise write a job of another role's, a superuser's say.
+ * The trigger of infer.job and its kin: rows that pg_restore or replication put there, which are not ours to run.  A
+ * database's owner, who may restore them, could otherwise write a job of another role's, a superuser's say, or into it.
  */
 Datum
 infer_jobs_came(PG_FUNCTION_ARGS)
 {
 	const TriggerData *data = (const TriggerData *) fcinfo->context;
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_FOR_ROW(data->tg_event))
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_FOR_ROW(data->tg_event) || !TRIGGER_FIRED_BEFORE(data->tg_event) ||
+		RelationGetNamespace(data->tg_relation) != get_namespace_oid(INFER_SCHEMA, false))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("infer.jobs_came() is a trigger")));
+				 errmsg("infer.jobs_came() is a trigger of infer.job")));
 	if (!superuser() && is_of_here(data))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to insert a job of this server and database"),
 				 errhint("Submit jobs with infer.submit_job().")));
 	infer_jobs_changed();
-	return PointerGetDatum(NULL);
+	return PointerGetDatum(data->tg_trigtuple);
 }

@@ -4,8 +4,8 @@
  *
  * The last shard that ends has the job end: first it is finalizing, then it has completed.  Other ends come
  * out of order (cancel, expiry, an error, more failures than allowed) and end all shards at once, whoever runs
- * them: a runner that is writing finds its shard's row changed, which undoes its transaction.  The rows of a
- * query are removed by scanners, a few at a time.
+ * them: one that is writing its shard's row is waited for, a runner that comes to it later finds the row
+ * changed, which undoes its transaction.  The rows of a query are removed by scanners, a few at a time.
  *
  * What is left of a job that was cancelled or has expired is counted as such, in the shards that have not
  * been read to their end, and may be taken up again by infer.retry_job.
@@ -201,7 +201,7 @@ void
 job_end(JobRecord *record, JobState state, const char *sqlstate, const char *message)
 {
 	int			count;
-	JobShard  **shards = job_shards(record->job, &count);
+	JobShard  **shards = job_shards_locked(record->job, &count);
 
 	Assert(job_has_ended(state));
 	if (state == JOB_CANCELLED || state == JOB_EXPIRED)

@@ -712,7 +712,8 @@ run_session(ErrorData **error)
 	volatile Next next = NEXT_LEAVE;
 
 	*error = NULL;
-	interrupted = runner.altered = false;
+	interrupted = 0;				/* judge() asks for both */
+	runner.altered = false;
 	begin_session();
 	PG_TRY();
 	{
