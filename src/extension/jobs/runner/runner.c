@@ -603,9 +603,9 @@ run_shard(void)
 	for (;;)
 	{
 		reload();
-		runner_check();
 		if (job_slot_must_leave())
-			return leave();
+			return leave();			/* before what would have a new session begin for that */
+		runner_check();
 		fill_pipeline();
 		if (runner.chunks_count > 0)
 		{
