@@ -8,7 +8,7 @@ CREATE ROLE jobs_stranger;
 CREATE ROLE jobs_monitor IN ROLE pg_monitor;
 GRANT USAGE ON SCHEMA public TO PUBLIC;
 
--- This server's, as job_origin() in src/extension/jobs/tables.c has it.
+-- This server's, as job_origin() in src/extension/jobs/tables/tables.c has it.
 SELECT format('%s/%s/%s', (SELECT system_identifier FROM pg_control_system()),
 	(SELECT oid FROM pg_database WHERE datname = current_database()), 'infer.job'::regclass::oid) AS origin \gset
 

@@ -13,7 +13,7 @@
  *	item		a row of infer.job_item: one that is not simply done
  *
  * Files
- *	tables.c		infer.job, job_shard, job_item ⇄ structs			json.c		JSON objects, member by member
+ *	tables/			infer.job, job_shard, job_item ⇄ structs			json.c		JSON objects, member by member
  *	submit/			submit_job, its arguments as jsonb; cancel, retry, wait, drop
  *	plan/			what a request means
  *	launcher/		what starts runners, ends jobs, and tells of both; slots
@@ -139,7 +139,7 @@ extern struct JobRecord *job_find(int64 job);
 /* Raises unless it has; what: "dropped". */
 extern void job_check_ended(const struct JobRecord *record, const char *what);
 
-/* ---- tables.c ---- */
+/* ---- tables/ ---- */
 
 typedef struct JobRecord			/* a row of infer.job */
 {

@@ -1,6 +1,6 @@
 /*
  * table.c
- *	  infer.fresh as structs; written and read as jobs/tables.c does with its own.
+ *	  infer.fresh as structs; written and read as jobs/tables/ does with its own.
  */
 #include "postgres.h"
 
