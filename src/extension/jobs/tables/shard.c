@@ -43,6 +43,8 @@ enum								/* columns of infer.job_shard */
 	Natts_shard = Anum_shard_engines
 };
 
+StaticAssertDecl(Natts_shard <= TABLES_ATTRIBUTES_MAX, "the widest of our tables");
+
 static void
 put_shard(JobShard *shard, bool is_new)
 {
