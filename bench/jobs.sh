@@ -7,7 +7,7 @@
 # shards	the same as two shards
 # embed		20,000 texts embedded by a job, against the single statement UPDATE
 # callers	callers in an open loop at 30 % of the engine's capacity, 100 at once, beside a job, and without
-# memory	private memory of the runner at 10,000 and at 5,000,000 rows
+# memory	private memory of the runner (without shared buffers that it alone has mapped) at 10,000 and at 5,000,000 rows
 #
 # Goals: whole 70 % of the lower of the two; embed 95 %; callers' p99 at most 1.3 times that without the job
 # + one slice + 4 ms, the device busy 95 % of the time, the job gets 80 % of what the callers leave;
@@ -222,7 +222,13 @@ printf 'callers    the device is busy %s of the time (%s); the job gets %s of wh
 
 # ---- memory ----
 
-# memory ROWS: the runner's greatest private memory, MiB
+# Memory of a process that is no file's and not shared, MiB.
+anonymous_mb()
+{
+	{ cat "/proc/$1/smaps_rollup" 2>/dev/null || true; } | awk '/^Anonymous/ { s += $2 } END { printf "%.1f", s / 1024 }'
+}
+
+# memory ROWS: the most that a runner has of it
 memory()
 {
 	local job pid most=0
@@ -234,7 +240,7 @@ memory()
 	(
 		while [ ! -e "$work/ended" ]; do
 			for pid in $(pgrep -P "$postmaster" -f 'infer job [0-9]'); do
-				most=$(larger "$most" "$(private_mb "$pid")")
+				most=$(larger "$most" "$(anonymous_mb "$pid")")
 			done
 			sleep 0.01
 		done

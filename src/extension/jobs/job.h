@@ -8,7 +8,7 @@
  *				which raises what is wrong with it, and again by each runner
  *	key			the columns that a row is known by; in tables as the texts of their values
  *	row			an item: key, inputs as they were read, what became of it
- *	chunk		rows that are read, computed and written together, about a second's worth
+ *	chunk		rows that are read, computed and written together, about a second's worth or less
  *	checkpoint	the last key, in order, up to which all rows are settled: written, or an item
  *	item		a row of infer.job_item: one that is not simply done
  *

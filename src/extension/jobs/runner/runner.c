@@ -23,7 +23,8 @@
  *	- No transaction, no snapshot and no lock while the engine is waited for, nor while a delay passes.
  *	- Memory is of the chunks in the pipeline, each with a context of its own, and of nothing that grows
  *	  with rows.
- *	- A chunk takes about a second from one commit to the next: its rows follow the rate of those before.
+ *	- A chunk takes about a second from one commit to the next, or has ROWS_MAX rows: its rows follow the rate
+ *	  of those before.
  */
 #include "postgres.h"
 
@@ -45,7 +46,7 @@
 #include "runner.h"
 
 #define ROWS_FIRST			64
-#define ROWS_MAX			INFER_ROWS_MAX
+#define ROWS_MAX			2048	/* more take memory and are no faster */
 #define CHUNK_SECONDS		1.0
 #define RATE_NEW			0.3		/* weight of the last chunk's rate */
 #define ITEMS_MAX			1000	/* of a chunk */
