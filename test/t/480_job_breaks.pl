@@ -106,6 +106,21 @@ is(meanwhile('thawed', 'DELETE FROM thawed', 'VACUUM thawed', 'INSERT INTO thawe
 	'VACUUM FREEZE thawed'), 'completed 60 0 0', 'frozen rows in the places of frozen rows');
 is(wrong('thawed'), '0 wrong, 0 not written', 'are told apart');
 
+# A part that does not belong to the table any more, though its rows are where they were; and another one in its place.
+$server->safe_psql(<<'SQL');
+CREATE TABLE parted (id int PRIMARY KEY, x float8, y float8) PARTITION BY RANGE (id);
+CREATE TABLE parted1 PARTITION OF parted FOR VALUES FROM (1) TO (21);
+CREATE TABLE parted2 PARTITION OF parted FOR VALUES FROM (21) TO (41);
+CREATE TABLE parted3 PARTITION OF parted FOR VALUES FROM (41) TO (61);
+INSERT INTO parted SELECT g, g FROM generate_series(1, 60) g;
+CREATE TABLE parted3b (LIKE parted INCLUDING ALL);
+INSERT INTO parted3b SELECT g, g * 2 FROM generate_series(51, 60) g;
+SQL
+is(meanwhile('parted', 'ALTER TABLE parted DETACH PARTITION parted2', 'BEGIN; ALTER TABLE parted DETACH PARTITION parted3;
+	ALTER TABLE parted ATTACH PARTITION parted3b FOR VALUES FROM (41) TO (61); COMMIT'), 'completed 30 0 30', 'partitions that go and come');
+is(wrong('parted'), '0 wrong, 0 not written', 'rows of the table have their results');
+is($server->safe_psql('SELECT count(y) FROM (TABLE parted2 UNION ALL TABLE parted3) p'), 0, 'and those of others none');
+
 # ---- altered again and again ----
 
 make_table('altered', 20);

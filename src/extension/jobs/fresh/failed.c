@@ -35,7 +35,7 @@ prepare(const JobPlan *plan)
 }
 
 static void
-mark_row(SPIPlanPtr prepared, const JobRow *row, const char *text)
+mark_row(const JobPlan *plan, SPIPlanPtr prepared, const JobRow *row, const char *text)
 {
 	Datum		values[] = {
 		CStringGetTextDatum(text), ObjectIdGetDatum(row->tableoid), PointerGetDatum(&row->tid),
@@ -48,7 +48,7 @@ mark_row(SPIPlanPtr prepared, const JobRow *row, const char *text)
 	PG_TRY();
 	{
 		MemoryContextSwitchTo(context);
-		if (job_row_stays(row))
+		if (job_row_stays(plan, row))
 			SPI_execute_plan(prepared, values, NULL, false, 0);
 		ReleaseCurrentSubTransaction();
 	}
@@ -101,7 +101,7 @@ job_fresh_failed(const JobRun *run, const JobChunk *chunk)
 			SPI_connect();
 			prepared = prepare(plan);
 		}
-		mark_row(prepared, &chunk->rows[i], text_of(plan));
+		mark_row(plan, prepared, &chunk->rows[i], text_of(plan));
 	}
 	if (prepared != NULL)
 		SPI_finish();

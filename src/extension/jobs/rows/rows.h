@@ -266,7 +266,7 @@ typedef enum JobLook
 extern void job_rows_look(JobRun *run, JobRow **rows, int count, JobLook how);
 
 /* Whether the version that was read is still there, and the latest one that the active snapshot sees. */
-extern bool job_row_stays(const JobRow *row);
+extern bool job_row_stays(const JobPlan *plan, const JobRow *row);
 
 /* Rows of the target with the keys of rows that are COMPUTED: locked, or else the row becomes LOCKED. */
 extern void job_rows_lock_target(JobRun *run, JobRow **rows, int count);

@@ -19,6 +19,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "catalog/partition.h"
 #include "catalog/pg_type.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
@@ -44,6 +45,7 @@ typedef struct Place
 	LockTupleMode mode;
 	bool		is_heap;
 	BlockNumber blocks;				/* of a heap: VACUUM may have cut its end off */
+	List	   *parts;				/* that belong to the plan's table */
 } Place;
 
 static void
@@ -73,7 +75,19 @@ mode_for(Relation table, const JobPlan *plan)
 	return is_key ? LockTupleExclusive : LockTupleNoKeyExclusive;
 }
 
-/* false: there is no such table any more. */
+/* The plan's table, or a part of it that has not been detached. */
+static bool
+belongs(Place *place, const JobPlan *plan, Oid tableoid)
+{
+	if (tableoid == plan->table || list_member_oid(place->parts, tableoid))
+		return true;
+	if (!place->table->rd_rel->relispartition || !list_member_oid(get_partition_ancestors(tableoid), plan->table))
+		return false;
+	place->parts = lappend_oid(place->parts, tableoid);
+	return true;
+}
+
+/* false: there is no such table any more, or it is not the plan's. */
 static bool
 go(Place *place, const JobPlan *plan, Oid tableoid, JobLook how)
 {
@@ -84,6 +98,12 @@ go(Place *place, const JobPlan *plan, Oid tableoid, JobLook how)
 	place->table = try_table_open(tableoid, NoLock);
 	if (place->table == NULL)
 		return false;
+	if (!belongs(place, plan, tableoid))
+	{
+		table_close(place->table, NoLock);
+		place->table = NULL;
+		return false;
+	}
 	place->tableoid = tableoid;
 	place->slot = table_slot_create(place->table, NULL);
 	place->locked = table_slot_create(place->table, NULL);
@@ -151,10 +171,10 @@ look(Place *place, JobRow *row, Snapshot snapshot, JobLook how)
 }
 
 bool
-job_row_stays(const JobRow *row)
+job_row_stays(const JobPlan *plan, const JobRow *row)
 {
 	Place		place = {0};
-	bool		stays = go(&place, NULL, row->tableoid, JOB_LOOK_ONLY) && fetch(&place, row, GetActiveSnapshot());
+	bool		stays = go(&place, plan, row->tableoid, JOB_LOOK_ONLY) && fetch(&place, row, GetActiveSnapshot());
 
 	leave(&place);
 	return stays;
