@@ -1,6 +1,6 @@
 /*
  * runner.h
- *	  What the files of a runner (runner.c, begin.c, finish.c, reading.c, items.c) share.
+ *	  What the files of a runner share.
  *
  * Nouns
  *	runner		the process, from its start until it leaves its slot
@@ -59,7 +59,7 @@ typedef struct Runner
 	int			read_max;			/* rows of the next read, where some could not be read; 0: any number */
 } Runner;
 
-/* ---- runner.c ---- */
+/* ---- transaction.c ---- */
 
 /*
  * A transaction of the runner, as the job's owner under the search_path that it was submitted with; and its
@@ -67,6 +67,16 @@ typedef struct Runner
  */
 extern void runner_begin_transaction(Runner *runner);
 extern void runner_commit(Runner *runner);
+
+/* ---- pipeline.c ---- */
+
+/* Reads and sends chunks until it is full, or there is nothing to be read just now. */
+extern void runner_fill_pipeline(Runner *runner);
+
+/* Waits for its first chunk and writes it; false: the job has failed. */
+extern bool runner_finish_chunk(Runner *runner);
+
+/* ---- runner.c ---- */
 
 /* Raises if the job is to be left or looked at anew (cancelled, expired). */
 extern void runner_check(void);
