@@ -24,9 +24,11 @@
  *	- A row of infer.fresh is written under fresh_lock(), for which the scanner does not wait.
  *
  * Files
- *	table.c		infer.fresh ⇄ structs				definition.c	arguments ⇄ triggers
+ *	table.c		infer.fresh ⇄ structs				define.c		arguments → triggers
+ *	definition.c	triggers → texts
  *	triggers.c	what the triggers call				marks.c			shared memory, at commit
- *	keep.c		the SQL functions					scan.c			marks → jobs
+ *	keep.c		the SQL functions					shown.c			what is to be seen
+ *	scan.c		marks → jobs
  *	failed.c	rows that a version fails on
  */
 #ifndef INFER_FRESH_H
@@ -74,7 +76,7 @@ extern void fresh_delete(Fresh *fresh);
 extern Fresh *fresh_get(int64 number);	/* NULL: there is none */
 extern List *fresh_list(void);		/* of Fresh * */
 
-/* ---- definition.c ---- */
+/* ---- define.c, definition.c ---- */
 
 typedef struct FreshDefinition
 {
@@ -99,6 +101,9 @@ typedef struct FreshDefinition
  * Raises 0A000 for what cannot be watched.  The table is locked as for CREATE TRIGGER.
  */
 extern void fresh_define(Fresh *fresh, Relation table, const JobRequest *request, const JobPlan *plan, Oid server);
+
+/* Expressions are written so that they mean the same in any session, as pg_dump does; until AtEOXact_GUC. */
+extern int	fresh_begin_writing(void);
 
 /* Of each kept column with a trigger in this database, without the texts; also two for one number. */
 typedef struct FreshTrigger

@@ -2,7 +2,7 @@
  * triggers.c
  *	  The functions that the triggers of kept columns call: for each row that somebody writes, so short.
  *
- * definition.c has how they are called.
+ * define.c has how they are called.
  */
 #include "postgres.h"
 
