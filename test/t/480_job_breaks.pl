@@ -106,6 +106,17 @@ is(meanwhile('thawed', 'DELETE FROM thawed', 'VACUUM thawed', 'INSERT INTO thawe
 	'VACUUM FREEZE thawed'), 'completed 60 0 0', 'frozen rows in the places of frozen rows');
 is(wrong('thawed'), '0 wrong, 0 not written', 'are told apart');
 
+# The same for results that go into another table.
+make_table('source', 60);
+$server->safe_psql('CREATE TABLE target (id int PRIMARY KEY, y float8)');
+hold();
+my $job = submit(q{source => 'SELECT id, x FROM source', key => 'id', target => 'target', output => 'y'});
+wait_until_read($job);
+$server->safe_psql($_) for 'UPDATE source SET x = x * 2 WHERE id % 3 = 0', 'DELETE FROM source WHERE id % 3 = 1', 'CLUSTER source USING source_o_key';
+release();
+is(ended($job), 'completed 40 0 20', 'a source that is rewritten');
+is($server->safe_psql('SELECT count(*) FROM source JOIN target USING (id) WHERE target.y = source.x + 1'), 40, 'each row has the result of what it is');
+
 # A part that does not belong to the table any more, though its rows are where they were; and another one in its place.
 $server->safe_psql(<<'SQL');
 CREATE TABLE parted (id int PRIMARY KEY, x float8, y float8) PARTITION BY RANGE (id);
@@ -125,7 +136,7 @@ is($server->safe_psql('SELECT count(y) FROM (TABLE parted2 UNION ALL TABLE parte
 
 make_table('altered', 20);
 hold();
-my $job = submit(q{'altered', input => 'x', output => 'y'});
+$job = submit(q{'altered', input => 'x', output => 'y'});
 wait_until_read($job);
 for my $type (qw(real float8 int float8 real))
 {
