@@ -404,18 +404,29 @@ job_fresh_begin(int64 number, int64 job)
 
 /* ---- in a transaction ---- */
 
+/* NULL: no column has that number, and there are many notes of such (of whoever calls infer.fresh_note himself). */
 static Note *
 note_of(int64 number)
 {
 	static int	last = 0;
 	Note	   *note;
 	Place	   *place;
+	FreshVersion version = {0};
+	bool		known;
 
 	if (last < notes_count && notes[last].number == number)
 		return &notes[last];
 	for (last = 0; last < notes_count; last++)
 		if (notes[last].number == number)
 			return &notes[last];
+	LWLockAcquire(places->lock, LW_SHARED);
+	place = find_place(number);
+	known = place != NULL;
+	if (known)
+		version = place->version;
+	LWLockRelease(places->lock);
+	if (!known && notes_count >= PLACES_MAX)
+		return NULL;
 	if (notes_count == notes_room)
 	{
 		int			room = Max(8, notes_room * 2);
@@ -427,11 +438,7 @@ note_of(int64 number)
 	note = &notes[notes_count];
 	memset(note, 0, sizeof(Note));
 	note->number = number;
-	LWLockAcquire(places->lock, LW_SHARED);
-	place = find_place(number);
-	if (place != NULL)
-		note->version = place->version;
-	LWLockRelease(places->lock);
+	note->version = version;
 	last = notes_count++;
 	return note;
 }
@@ -444,6 +451,8 @@ fresh_mark(int64 number, bool all)
 	if (places == NULL)
 		return;					/* without preload nothing is kept; at the next start everything is looked at */
 	note = note_of(number);
+	if (note == NULL)
+		return;
 	if (all)
 		note->all = true;
 	else
@@ -459,6 +468,8 @@ fresh_note(int64 number, Datum version, bool isnull, Oid type)
 	if (places == NULL)
 		return;
 	note = note_of(number);
+	if (note == NULL)
+		return;
 	if (isnull)
 		note->rows = true;
 	else if (!note->all)
