@@ -256,7 +256,6 @@ extern void job_insert(const JobRecord *record);
 extern JobRecord *job_get(int64 job);		/* NULL: there is none */
 extern void job_update(JobRecord *record);	/* tid and xmin become those of the new row */
 extern void job_delete(int64 job);			/* with shards, items, inputs */
-extern void job_input_delete(int64 job);	/* of a job of which nothing is left to be done, nor to be tried again */
 
 /* The first job after that one that has rows in infer.job_input (0: none); deletes up to max of them, false: all. */
 extern int64 job_input_next(int64 after);
@@ -290,10 +289,7 @@ extern JobItem *job_items(int64 job, int32 shard, JobItemState state, int64 afte
 						  int *count, TimestampTz *next_due);
 extern int64 job_items_count(int64 job, int32 shard, JobItemState state);
 
-extern ArrayType *job_key_to_array(const JobKey *key);	/* NULL: none */
-extern void job_key_from_array(ArrayType *array, JobKey *key);
-
-/* ---- manifest.c ---- */
+/* ---- manifest/manifest.c ---- */
 
 /*
  * Whether the current user has the rights of a job's owner.  Of a job that was submitted elsewhere (a dump's)

@@ -230,12 +230,6 @@ job_each_ended(bool (*each) (JobRecord *record, void *arg), void *arg)
 }
 
 void
-job_input_delete(int64 job)
-{
-	tables_delete_of_job("job_input", job);
-}
-
-void
 job_delete(int64 job)
 {
 	tables_delete_of_job("job_input", job);

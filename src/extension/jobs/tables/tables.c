@@ -65,8 +65,9 @@ job_lock_name(Oid owner, const char *name)
 
 /* ---- keys ---- */
 
-ArrayType *
-job_key_to_array(const JobKey *key)
+/* NULL: it is none. */
+static ArrayType *
+key_to_array(const JobKey *key)
 {
 	Datum	   *texts;
 
@@ -78,8 +79,8 @@ job_key_to_array(const JobKey *key)
 	return construct_array(texts, key->count, TEXTOID, -1, false, TYPALIGN_INT);
 }
 
-void
-job_key_from_array(ArrayType *array, JobKey *key)
+static void
+key_from_array(ArrayType *array, JobKey *key)
 {
 	Datum	   *texts;
 
@@ -139,7 +140,7 @@ void
 tables_set_key(TablesValues *values, int attribute, const JobKey *key)
 {
 	values->nulls[attribute - 1] = key->count == 0;
-	values->values[attribute - 1] = PointerGetDatum(job_key_to_array(key));
+	values->values[attribute - 1] = PointerGetDatum(key_to_array(key));
 }
 
 void
@@ -193,7 +194,7 @@ tables_get_jsonb(const TablesValues *values, int attribute)
 void
 tables_get_key(const TablesValues *values, int attribute, JobKey *key)
 {
-	job_key_from_array(values->nulls[attribute - 1] ? NULL : DatumGetArrayTypeP(values->values[attribute - 1]), key);
+	key_from_array(values->nulls[attribute - 1] ? NULL : DatumGetArrayTypeP(values->values[attribute - 1]), key);
 }
 
 void
