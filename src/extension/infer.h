@@ -115,6 +115,13 @@ extern InferShared *infer_shared;		/* NULL: not preloaded */
 
 extern void infer_shared_init(void);	/* hooks for request and startup */
 
+/*
+ * At preload: memory of that name that all processes share, zeroed, with a lock of its own.  *memory is set
+ * when the server starts, and again after a crash restart, on fresh memory; then init, in the postmaster, makes of
+ * it what is not all zero.
+ */
+extern void infer_shared_add(const char *name, Size size, void **memory, void (*init) (void *memory, LWLock *lock));
+
 /* Raises the error with the line to add, unless the library was preloaded. */
 extern void infer_require_preload(void);
 

@@ -2,7 +2,8 @@
  * shared.c
  *	  The shared memory of the extension, and the error for a library that has none.
  *
- * One struct InferShared, filled by the supervisor (engine_*, supervisor_*) and by
+ * Parts, one of each module that has something to share; they are made together.  The extension's own is
+ * one struct InferShared, filled by the supervisor (engine_*, supervisor_*) and by
  * backends (restart_requested, guilty, measured), and by preload.c's workers (preload_retry); its
  * lock protects all of it but the atomics.
  */
@@ -15,10 +16,20 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 
-#define TRANCHE_NAME "infer"
+#define PARTS_MAX	4
+
+typedef struct Part
+{
+	const char *name;				/* of the memory, and of its lock's tranche */
+	Size		size;
+	void	  **memory;
+	void		(*init) (void *memory, LWLock *lock);
+} Part;
 
 InferShared *infer_shared = NULL;
 
+static Part parts[PARTS_MAX];
+static int	parts_count = 0;
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
@@ -28,16 +39,53 @@ shared_request(void)
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
 
-	RequestAddinShmemSpace(MAXALIGN(sizeof(InferShared)));
-	RequestNamedLWLockTranche(TRANCHE_NAME, 1);
+	for (int i = 0; i < parts_count; i++)
+	{
+		RequestAddinShmemSpace(MAXALIGN(parts[i].size));
+		RequestNamedLWLockTranche(parts[i].name, 1);
+	}
 }
 
+/* Runs again after a crash restart, on fresh memory. */
 static void
-init_measured(void)
+shared_startup(void)
 {
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	for (int i = 0; i < parts_count; i++)
+	{
+		const Part *part = &parts[i];
+		bool		found;
+
+		*part->memory = ShmemInitStruct(part->name, part->size, &found);
+		if (found)
+			continue;
+		memset(*part->memory, 0, part->size);
+		part->init(*part->memory, &GetNamedLWLockTranche(part->name)->lock);
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+void
+infer_shared_add(const char *name, Size size, void **memory, void (*init) (void *memory, LWLock *lock))
+{
+	Assert(process_shared_preload_libraries_in_progress && parts_count < PARTS_MAX);
+	parts[parts_count++] = (Part) {name, size, memory, init};
+}
+
+/* ---- the extension's own ---- */
+
+static void
+init_shared(void *memory, LWLock *lock)
+{
+	InferShared *shared = memory;
+
+	shared->lock = lock;
 	for (int i = 0; i < INFER_MEASURED_MAX; i++)
 	{
-		InferMeasured *measured = &infer_shared->measured[i];
+		InferMeasured *measured = &shared->measured[i];
 
 		pg_atomic_init_u64(&measured->model, 0);
 		for (int time = 0; time < INFER_ROW_TIMES; time++)
@@ -46,32 +94,13 @@ init_measured(void)
 	}
 }
 
-/* Runs again after a crash restart, on fresh memory. */
-static void
-shared_startup(void)
-{
-	bool		found;
-
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	infer_shared = ShmemInitStruct("infer", sizeof(InferShared), &found);
-	if (!found)
-	{
-		memset(infer_shared, 0, sizeof(InferShared));
-		infer_shared->lock = &GetNamedLWLockTranche(TRANCHE_NAME)->lock;
-		init_measured();
-	}
-	LWLockRelease(AddinShmemInitLock);
-}
-
 void
 infer_shared_init(void)
 {
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
+	infer_shared_add("infer", sizeof(InferShared), (void **) &infer_shared, init_shared);
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = shared_request;
 	prev_shmem_startup_hook = shmem_startup_hook;

@@ -120,6 +120,9 @@ typedef struct InferAnchor
 	pg_uuid_t	id;
 } InferAnchor;
 
+/* Of a table, index or sequence of schema infer. */
+extern Oid	infer_relation_oid(const char *name);
+
 extern Oid	infer_table_oid(InferTable table);
 extern Oid	infer_table_key_oid(InferTable table);	/* of the primary key's index */
 

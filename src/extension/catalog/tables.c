@@ -31,8 +31,8 @@ static const char *const table_names[] = {
 	[INFER_TABLE_UPLOAD_PART] = "model_upload_part",
 };
 
-static Oid
-relation_oid(const char *name)
+Oid
+infer_relation_oid(const char *name)
 {
 	Oid			oid = get_relname_relid(name, get_namespace_oid(INFER_SCHEMA, false));
 
@@ -47,13 +47,13 @@ relation_oid(const char *name)
 Oid
 infer_table_oid(InferTable table)
 {
-	return relation_oid(table_names[table]);
+	return infer_relation_oid(table_names[table]);
 }
 
 Oid
 infer_table_key_oid(InferTable table)
 {
-	return relation_oid(psprintf("%s_pkey", table_names[table]));
+	return infer_relation_oid(psprintf("%s_pkey", table_names[table]));
 }
 
 /* ---- rows ---- */

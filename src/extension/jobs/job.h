@@ -232,9 +232,6 @@ typedef struct JobItem				/* a row of infer.job_item */
 	ItemPointerData tid;
 } JobItem;
 
-/* One of our tables, or its index. */
-extern Oid job_relation(const char *name);
-
 /* The server and the installation of the extension in this database; palloc'd. */
 extern char *job_origin(void);
 

@@ -7,9 +7,11 @@
 #include <math.h>
 
 #include "catalog/pg_type.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
+#include "utils/guc.h"
 #include "utils/json.h"
 
 #include "../compat.h"
@@ -97,6 +99,16 @@ void
 json_jsonb(StringInfo json, const char *name, Jsonb *value)
 {
 	json_raw(json, name, value == NULL ? NULL : JsonbToCString(NULL, &value->root, VARSIZE(value)));
+}
+
+void
+json_server(StringInfo json)
+{
+	json_begin(json, "versions", '{');
+	json_text(json, "server", GetConfigOptionByName("server_version", NULL, false));
+	json_text(json, "extension", INFER_VERSION);
+	json_end(json, '}');
+	json_text(json, "encoding", GetDatabaseEncodingName());
 }
 
 Jsonb *

@@ -24,6 +24,9 @@ extern void json_time(StringInfo json, const char *name, TimestampTz value);	/* 
 extern void json_raw(StringInfo json, const char *name, const char *value);	/* is JSON already; NULL: null */
 extern void json_jsonb(StringInfo json, const char *name, Jsonb *value);	/* NULL: null */
 
+/* The members "versions" (server and extension) and "encoding". */
+extern void json_server(StringInfo json);
+
 extern Jsonb *json_finish(StringInfo json);
 
 extern char *json_hex(const uint8 *bytes, int count);

@@ -33,7 +33,7 @@
 static Oid
 keeping_function(void)
 {
-	Oid			none;
+	Oid			none = InvalidOid;
 	Oid			function = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum("fresh_kept"),
 										   PointerGetDatum(buildoidvector(&none, 0)),
 										   ObjectIdGetDatum(get_namespace_oid(INFER_SCHEMA, false)));

@@ -29,7 +29,6 @@
 #include "port/atomics.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
-#include "storage/shmem.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -41,7 +40,6 @@
 #define PLACES_MAX		4096
 #define PREPARED_INTERVAL 10000		/* ms */
 #define UNSEEN_INTERVAL	UINT64CONST(1000000)	/* usec */
-#define TRANCHE_NAME	"infer fresh"
 
 typedef struct Place
 {
@@ -87,8 +85,6 @@ static Note *notes = NULL;
 static int	notes_count = 0;
 static int	notes_room = 0;
 
-static shmem_request_hook_type prev_shmem_request_hook = NULL;
-static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
 /* ---- versions ---- */
 
@@ -572,30 +568,12 @@ at_end(XactEvent event, void *arg)
 /* ---- start ---- */
 
 static void
-shared_request(void)
+init_places(void *memory, LWLock *lock)
 {
-	if (prev_shmem_request_hook)
-		prev_shmem_request_hook();
-	RequestAddinShmemSpace(MAXALIGN(sizeof(Places)));
-	RequestNamedLWLockTranche(TRANCHE_NAME, 1);
-}
+	Places	   *made = memory;
 
-static void
-shared_startup(void)
-{
-	bool		found;
-
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	places = ShmemInitStruct("infer fresh", sizeof(Places), &found);
-	if (!found)
-	{
-		memset(places, 0, sizeof(Places));
-		pg_atomic_init_u64(&places->unseen_told, 0);
-		places->lock = &GetNamedLWLockTranche(TRANCHE_NAME)->lock;
-	}
-	LWLockRelease(AddinShmemInitLock);
+	pg_atomic_init_u64(&made->unseen_told, 0);
+	made->lock = lock;
 }
 
 void
@@ -603,9 +581,6 @@ infer_fresh_init(void)
 {
 	if (!process_shared_preload_libraries_in_progress)
 		return;
-	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = shared_request;
-	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = shared_startup;
+	infer_shared_add("infer fresh", sizeof(Places), (void **) &places, init_places);
 	RegisterXactCallback(at_end, NULL);
 }

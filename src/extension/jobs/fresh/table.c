@@ -23,6 +23,7 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
+#include "../tables/tables.h"
 #include "fresh.h"
 
 enum								/* columns of infer.fresh */
@@ -49,16 +50,13 @@ enum								/* columns of infer.fresh */
 bool
 fresh_lock(int64 number, bool wait)
 {
-	LOCKTAG		tag;
-
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, job_relation("fresh"), (uint32) number, (uint16) (number >> 32));
-	return LockAcquire(&tag, ExclusiveLock, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+	return tables_lock("fresh", number, wait);
 }
 
 int64
 fresh_next_number(void)
 {
-	return nextval_internal(job_relation("fresh_id"), false);
+	return nextval_internal(infer_relation_oid("fresh_id"), false);
 }
 
 /* ---- rows ---- */
@@ -157,7 +155,7 @@ deform(Relation table, HeapTuple tuple)
 void
 fresh_insert(const Fresh *fresh)
 {
-	Relation	table = table_open(job_relation("fresh"), RowExclusiveLock);
+	Relation	table = table_open(infer_relation_oid("fresh"), RowExclusiveLock);
 
 	CatalogTupleInsert(table, form(table, fresh));
 	table_close(table, NoLock);
@@ -167,7 +165,7 @@ fresh_insert(const Fresh *fresh)
 void
 fresh_update(Fresh *fresh)
 {
-	Relation	table = table_open(job_relation("fresh"), RowExclusiveLock);
+	Relation	table = table_open(infer_relation_oid("fresh"), RowExclusiveLock);
 	HeapTuple	tuple = form(table, fresh);
 
 	CatalogTupleUpdate(table, &fresh->tid, tuple);
@@ -179,7 +177,7 @@ fresh_update(Fresh *fresh)
 void
 fresh_delete(Fresh *fresh)
 {
-	Relation	table = table_open(job_relation("fresh"), RowExclusiveLock);
+	Relation	table = table_open(infer_relation_oid("fresh"), RowExclusiveLock);
 
 	CatalogTupleDelete(table, &fresh->tid);
 	table_close(table, NoLock);
@@ -190,7 +188,7 @@ fresh_delete(Fresh *fresh)
 static List *
 read_rows(int64 number)
 {
-	Relation	table = table_open(job_relation("fresh"), AccessShareLock);
+	Relation	table = table_open(infer_relation_oid("fresh"), AccessShareLock);
 	Snapshot	snapshot = infer_latest_snapshot();
 	ScanKeyData key;
 	SysScanDesc scan;
@@ -198,7 +196,7 @@ read_rows(int64 number)
 	List	   *rows = NIL;
 
 	ScanKeyInit(&key, Anum_fresh_fresh, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(number));
-	scan = systable_beginscan(table, job_relation("fresh_pkey"), true, snapshot, number != 0 ? 1 : 0, &key);
+	scan = systable_beginscan(table, infer_relation_oid("fresh_pkey"), true, snapshot, number != 0 ? 1 : 0, &key);
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 		rows = lappend(rows, deform(table, tuple));
 	systable_endscan(scan);
@@ -238,7 +236,7 @@ infer_fresh_restored(PG_FUNCTION_ARGS)
 	Oid			role;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BY_INSERT(data->tg_event) ||
-		!TRIGGER_FIRED_FOR_ROW(data->tg_event) || RelationGetRelid(data->tg_relation) != job_relation("fresh"))
+		!TRIGGER_FIRED_FOR_ROW(data->tg_event) || RelationGetRelid(data->tg_relation) != infer_relation_oid("fresh"))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function infer.fresh_restored() is of a trigger of infer.fresh")));

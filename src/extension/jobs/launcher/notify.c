@@ -222,7 +222,7 @@ is_of_here(const TriggerData *data)
 	bool		null;
 	Datum		job;
 
-	if (RelationGetRelid(data->tg_relation) == job_relation("job"))
+	if (RelationGetRelid(data->tg_relation) == infer_relation_oid("job"))
 	{
 		char	   *origin = SPI_getvalue(data->tg_trigtuple, desc, SPI_fnumber(desc, "origin"));
 

@@ -15,51 +15,24 @@
 
 #include "miscadmin.h"
 #include "storage/ipc.h"
-#include "storage/shmem.h"
 #include "utils/timestamp.h"
 
-#define TRANCHE_NAME "infer jobs"
-
 JobsShared *jobs_shared = NULL;
-
-static shmem_request_hook_type prev_shmem_request_hook = NULL;
-static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
 /* ---- the memory ---- */
 
 static void
-shared_request(void)
+init_shared(void *memory, LWLock *lock)
 {
-	if (prev_shmem_request_hook)
-		prev_shmem_request_hook();
+	JobsShared *shared = memory;
 
-	RequestAddinShmemSpace(MAXALIGN(sizeof(JobsShared)));
-	RequestNamedLWLockTranche(TRANCHE_NAME, 1);
-}
-
-/* Runs again after a crash restart, on fresh memory. */
-static void
-shared_startup(void)
-{
-	bool		found;
-
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	jobs_shared = ShmemInitStruct(TRANCHE_NAME, sizeof(JobsShared), &found);
-	if (!found)
+	shared->lock = lock;
+	pg_atomic_init_u32(&shared->waiting, 0);
+	for (int i = 0; i < JOB_SLOTS_MAX; i++)
 	{
-		memset(jobs_shared, 0, sizeof(JobsShared));
-		jobs_shared->lock = &GetNamedLWLockTranche(TRANCHE_NAME)->lock;
-		pg_atomic_init_u32(&jobs_shared->waiting, 0);
-		for (int i = 0; i < JOB_SLOTS_MAX; i++)
-		{
-			pg_atomic_init_u32(&jobs_shared->slots[i].cancelled, 0);
-			pg_atomic_init_u32(&jobs_shared->slots[i].leave, 0);
-		}
+		pg_atomic_init_u32(&shared->slots[i].cancelled, 0);
+		pg_atomic_init_u32(&shared->slots[i].leave, 0);
 	}
-	LWLockRelease(AddinShmemInitLock);
 }
 
 void
@@ -68,10 +41,7 @@ infer_jobs_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
-	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = shared_request;
-	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = shared_startup;
+	infer_shared_add("infer jobs", sizeof(JobsShared), (void **) &jobs_shared, init_shared);
 	infer_jobs_notify_init();
 	infer_job_launcher_init();
 }

@@ -40,11 +40,7 @@ lines_facts(const LineCheck *check)
 	for (int i = 0; (model = line_check_model(check, i)) != NULL; i++)
 		put_model(&json, model);
 	json_end(&json, ']');
-	json_begin(&json, "versions", '{');
-	json_text(&json, "server", GetConfigOptionByName("server_version", NULL, false));
-	json_text(&json, "extension", INFER_VERSION);
-	json_end(&json, '}');
-	json_text(&json, "encoding", GetDatabaseEncodingName());
+	json_server(&json);
 	json_end(&json, '}');
 	return json_finish(&json);
 }

@@ -51,8 +51,8 @@ line_table_open(bool for_writing)
 	LineTable  *table = palloc0(sizeof(LineTable));
 	LOCKMODE	lock = for_writing ? RowExclusiveLock : AccessShareLock;
 
-	table->table = table_open(job_relation("job_request"), lock);
-	table->index = index_open(job_relation("job_request_pkey"), lock);
+	table->table = table_open(infer_relation_oid("job_request"), lock);
+	table->index = index_open(infer_relation_oid("job_request_pkey"), lock);
 	table->snapshot = infer_latest_snapshot();
 	if (for_writing)
 		table->indexes = CatalogOpenIndexes(table->table);

@@ -171,11 +171,7 @@ job_facts(const JobPlan *plan)
 	if (plan->target != JOB_TARGET_RESPONSES)
 		put_columns(&json, "output", &plan->output, 1);
 	json_end(&json, '}');
-	json_begin(&json, "versions", '{');
-	json_text(&json, "server", GetConfigOptionByName("server_version", NULL, false));
-	json_text(&json, "extension", INFER_VERSION);
-	json_end(&json, '}');
-	json_text(&json, "encoding", GetDatabaseEncodingName());
+	json_server(&json);
 	json_end(&json, '}');
 	return json_finish(&json);
 }

@@ -316,18 +316,6 @@ source_has(const PlanWork *work, const List *names)
 	return names != NIL;
 }
 
-static const char *
-names_list(const List *names)
-{
-	StringInfoData list;
-	ListCell   *cell;
-
-	initStringInfo(&list);
-	foreach(cell, names)
-		appendStringInfo(&list, "%s%s", foreach_current_index(cell) > 0 ? ", " : "", quote_identifier(lfirst(cell)));
-	return list.data;
-}
-
 /* A table's rows must be known by it. */
 static List *
 check_unique(Relation relation, List *names)
@@ -343,11 +331,11 @@ check_unique(Relation relation, List *names)
 	if (found == NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_FOREIGN_KEY),
-				 errmsg("there is no unique index on (%s) of table \"%s\"", names_list(names),
+				 errmsg("there is no unique index on (%s) of table \"%s\"", plan_names_list(names),
 						RelationGetRelationName(relation)),
 				 errdetail("It must have exactly these columns, all NOT NULL, and be neither partial nor deferrable."),
 				 errhint("Add it: CREATE UNIQUE INDEX CONCURRENTLY ON %s (%s), and set NOT NULL what is not.",
-						 table_sql(relation), names_list(names))));
+						 table_sql(relation), plan_names_list(names))));
 	return found;
 }
 

@@ -202,6 +202,18 @@ plan_analyse(const SelectStmt *statement, const char *text, const char *argument
 	return query;
 }
 
+const char *
+plan_names_list(const List *names)
+{
+	StringInfoData list;
+	ListCell   *cell;
+
+	initStringInfo(&list);
+	foreach(cell, names)
+		appendStringInfo(&list, "%s%s", foreach_current_index(cell) > 0 ? ", " : "", quote_identifier(lfirst(cell)));
+	return list.data;
+}
+
 ResTarget *
 plan_column_target(const char *name)
 {

@@ -186,7 +186,7 @@ job_reader_materialise(JobRun *run)
 	Materialising m = {.run = run};
 	JobStatement statement = {0};
 
-	m.table = table_open(job_relation("job_input"), RowExclusiveLock);
+	m.table = table_open(infer_relation_oid("job_input"), RowExclusiveLock);
 	m.indexes = CatalogOpenIndexes(m.table);
 	m.functions = output_functions(run->plan);
 	m.context = AllocSetContextCreate(context, "infer job input batch", ALLOCSET_DEFAULT_SIZES);
@@ -232,8 +232,8 @@ begin(InputScan *scan, int64 job, int64 after, int64 last)
 	ScanKeyInit(&keys[0], Anum_input_job, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(job));
 	ScanKeyInit(&keys[1], Anum_input_number, BTGreaterStrategyNumber, F_INT8GT, Int64GetDatum(after));
 	ScanKeyInit(&keys[2], Anum_input_number, BTLessEqualStrategyNumber, F_INT8LE, Int64GetDatum(last));
-	scan->table = table_open(job_relation("job_input"), AccessShareLock);
-	scan->index = index_open(job_relation("job_input_pkey"), AccessShareLock);
+	scan->table = table_open(infer_relation_oid("job_input"), AccessShareLock);
+	scan->index = index_open(infer_relation_oid("job_input_pkey"), AccessShareLock);
 	scan->snapshot = infer_latest_snapshot();
 	scan->scan = systable_beginscan_ordered(scan->table, scan->index, scan->snapshot, 3, keys);
 }

@@ -70,7 +70,7 @@ job_state_from_name(const char *name)
 int64
 job_next_number(void)
 {
-	int64		job = nextval_internal(job_relation("job_id"), false);
+	int64		job = nextval_internal(infer_relation_oid("job_id"), false);
 
 	tables_delete_of_job("job_input", job);
 	tables_delete_of_job("job_request", job);
@@ -176,8 +176,8 @@ job_get(int64 job)
 static void
 each_by_end(ScanKey key, bool (*each) (JobRecord *record, void *arg), void *arg)
 {
-	Relation	table = table_open(job_relation("job"), AccessShareLock);
-	Relation	index = index_open(job_relation("job_finished"), AccessShareLock);
+	Relation	table = table_open(infer_relation_oid("job"), AccessShareLock);
+	Relation	index = index_open(infer_relation_oid("job_finished"), AccessShareLock);
 	Snapshot	snapshot = infer_latest_snapshot();
 	SysScanDesc scan = systable_beginscan_ordered(table, index, snapshot, 1, key);
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "infer job", ALLOCSET_SMALL_SIZES);

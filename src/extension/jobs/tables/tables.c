@@ -24,32 +24,25 @@
 
 /* ---- where a job is at home ---- */
 
-Oid
-job_relation(const char *name)
-{
-	Oid			oid = get_relname_relid(name, get_namespace_oid(INFER_SCHEMA, false));
-
-	if (!OidIsValid(oid))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation %s.%s does not exist", INFER_SCHEMA, name),
-				 errhint("The extension is damaged: make it anew with DROP EXTENSION and CREATE EXTENSION.")));
-	return oid;
-}
-
 char *
 job_origin(void)
 {
-	return psprintf(UINT64_FORMAT "/%u/%u", GetSystemIdentifier(), MyDatabaseId, job_relation("job"));
+	return psprintf(UINT64_FORMAT "/%u/%u", GetSystemIdentifier(), MyDatabaseId, infer_relation_oid("job"));
+}
+
+bool
+tables_lock(const char *table, int64 number, bool wait)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, infer_relation_oid(table), (uint32) number, (uint16) (number >> 32));
+	return LockAcquire(&tag, ExclusiveLock, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
 }
 
 bool
 job_lock(int64 job, bool wait)
 {
-	LOCKTAG		tag;
-
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, job_relation("job"), (uint32) job, (uint16) (job >> 32));
-	return LockAcquire(&tag, ExclusiveLock, false, !wait) != LOCKACQUIRE_NOT_AVAIL;
+	return tables_lock("job", job, wait);
 }
 
 /* By numbers that no job has: they do not come so far. */
@@ -57,10 +50,8 @@ void
 job_lock_name(Oid owner, const char *name)
 {
 	uint64		hash = hash_bytes_extended((const unsigned char *) name, strlen(name), owner);
-	LOCKTAG		tag;
 
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, job_relation("job"), (uint32) hash, (uint16) (hash >> 32) | 0x8000);
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	(void) tables_lock("job", (int64) (hash | UINT64CONST(0x800000000000)), true);
 }
 
 /* ---- keys ---- */
@@ -213,10 +204,10 @@ tables_get_digest(const TablesValues *values, int attribute, uint8 *digest)
 void
 tables_begin_by(TablesScan *scan, const char *table, const char *index, LOCKMODE lock, ScanKeyData *keys, int keys_count)
 {
-	scan->table = table_open(job_relation(table), lock);
+	scan->table = table_open(infer_relation_oid(table), lock);
 	scan->lock = lock;
 	scan->snapshot = infer_latest_snapshot();
-	scan->scan = systable_beginscan(scan->table, job_relation(index), true, scan->snapshot, keys_count, keys);
+	scan->scan = systable_beginscan(scan->table, infer_relation_oid(index), true, scan->snapshot, keys_count, keys);
 }
 
 /* Of the primary key. */
@@ -266,8 +257,8 @@ int64
 tables_edge(const char *name, const char *index_name, ScanKeyData *keys, int keys_count, int attribute,
 			ScanDirection direction)
 {
-	Relation	table = table_open(job_relation(name), AccessShareLock);
-	Relation	index = index_open(job_relation(index_name), AccessShareLock);
+	Relation	table = table_open(infer_relation_oid(name), AccessShareLock);
+	Relation	index = index_open(infer_relation_oid(index_name), AccessShareLock);
 	Snapshot	snapshot = infer_latest_snapshot();
 	SysScanDesc scan = systable_beginscan_ordered(table, index, snapshot, keys_count, keys);
 	HeapTuple	tuple = systable_getnext_ordered(scan, direction);
@@ -289,7 +280,7 @@ tables_edge(const char *name, const char *index_name, ScanKeyData *keys, int key
 void
 tables_put(const char *name, TablesValues *values, ItemPointer tid, bool is_new)
 {
-	Relation	table = table_open(job_relation(name), RowExclusiveLock);
+	Relation	table = table_open(infer_relation_oid(name), RowExclusiveLock);
 	HeapTuple	tuple = heap_form_tuple(RelationGetDescr(table), values->values, values->nulls);
 
 	if (is_new)
@@ -304,7 +295,7 @@ tables_put(const char *name, TablesValues *values, ItemPointer tid, bool is_new)
 void
 tables_delete_at(const char *name, ItemPointer tid)
 {
-	Relation	table = table_open(job_relation(name), RowExclusiveLock);
+	Relation	table = table_open(infer_relation_oid(name), RowExclusiveLock);
 
 	CatalogTupleDelete(table, tid);
 	table_close(table, NoLock);

@@ -22,6 +22,9 @@
 
 #define TABLES_ATTRIBUTES_MAX	32
 
+/* A lock on a number that goes with a table, until the transaction's end.  false: somebody else has it, and wait is. */
+extern bool tables_lock(const char *table, int64 number, bool wait);
+
 /* A name's place in an array of names; XX000: it is none of them. */
 extern int	tables_number_of_name(const char *const *names, int count, const char *name);
 
