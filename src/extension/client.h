@@ -166,6 +166,9 @@ extern void infer_client_load(const InferModel *model, uint32 flags, struct infe
 /* Whether the model is disabled, or loading it has ended engines: until infer.load_model. */
 extern bool infer_client_is_suspect(const InferModel *model);
 
+/* Of this session's requests of class job: among all of that class, those of higher priority go first. */
+extern void infer_client_set_priority(int32 priority);
+
 /* Have function called before each sleep, and twice a second in long ones; it may raise. */
 extern void infer_client_watch(void (*function) (void));
 

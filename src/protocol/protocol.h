@@ -387,6 +387,8 @@ struct infer_request				/* written by the client before it raises submit_seq */
 	uint32_t	outputs;			/* bit i: output i is wanted; 0 means all that are not hidden */
 	uint32_t	model;				/* oid of the foreign server, for display */
 	uint32_t	version;			/* of it, for display */
+	int32_t		priority;			/* of class job: among its requests, higher ones go first */
+	uint32_t	reserved;
 };
 
 /*

@@ -425,4 +425,21 @@ is(ended($job), 'completed', 'a row at which the device fails, again and again')
 is(items($job), '13 failed 5 IF007 t', 'is tried so often, and may be retried');
 is(job($job, 'done, failed'), '99|1', 'and the others are done');
 
+# ---- priority ----
+
+# Two jobs run, each batch takes the device a while; of equal priority they would get on equally.
+$server->restart('infer.device' => 'null:delay=20');
+make_table('low', 40000);
+make_table('high', 10000);
+my $low = submit("'m', 'low', input => 'x', output => 'y'");
+ok($server->poll_query_until("SELECT done > 2000 FROM infer.jobs WHERE job = $low"), 'a job is under way');
+my $high = submit("'m', 'high', input => 'x', output => 'y', job_priority => 5");
+ok($server->poll_query_until("SELECT done > 0 FROM infer.jobs WHERE job = $high"), 'one of higher priority runs beside it');
+my $before = job($low, 'done');
+is(ended($high), 'completed', 'and ends');
+my $meanwhile = job($low, 'done') - $before;
+cmp_ok($meanwhile, '<', 5000, "while the other one's rows waited");
+is($server->safe_psql("SELECT infer.cancel_job($low)"), 't', 'which is not done yet');
+is(ended($low), 'cancelled', 'and ends now');
+
 done_testing();

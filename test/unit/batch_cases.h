@@ -3,7 +3,7 @@
  *	  What the batch policy must do: arrivals, and the batches that must come of them.
  *
  * A step is "TIME WORD …":
- *	push R M ROWS [class=C] [deadline=T] [marked] [units=U] [session=S] [role=R]
+ *	push R M ROWS [class=C] [deadline=T] [marked] [units=U] [session=S] [role=R] [priority=P]
  *			request R for model M arrives
  *	form	the device is free: EXPECT is what it runs, "M R@FIRST+COUNT …", or "-", or
  *			"later T"; the batch is done at once
@@ -212,6 +212,26 @@ static const struct test_case cases[] = {
 		{"4 form", "C 3@0+1"},
 		{"4 form", "B 2@0+1"},
 		{"4 form", "A 5@0+8"},
+	}},
+	{"of jobs, those of higher priority go first, whatever their tags", 8, 100, 0, 0, {
+		{"0 push 1 A 20 class=2 session=1", ""},
+		{"0 form", "A 1@0+8"},
+		{"1 push 2 A 12 class=2 session=2 priority=5", ""},
+		{"2 push 3 B 9 class=2 session=3 priority=7", ""},
+		{"3 push 4 B 4 class=2 session=4", ""},
+		{"4 form", "B 3@0+8"},
+		{"4 form", "B 3@8+1"},
+		{"4 form", "A 2@0+8"},
+		{"5 push 5 A 3 class=2 session=5 priority=5", ""},
+		{"5 form", "A 2@8+4 5@0+3 1@8+1"},
+	}},
+	{"and none of lower priority fills up their batch while one between waits for another model", 8, 100, 0, 0, {
+		{"0 push 1 A 2 class=2 priority=5", ""},
+		{"0 push 2 A 2 class=2", ""},
+		{"0 push 3 B 2 class=2 priority=3", ""},
+		{"0 form", "A 1@0+2"},
+		{"0 form", "B 3@0+2"},
+		{"0 form", "A 2@0+2"},
 	}},
 	{"what is left of a batch goes to lower classes of its model, in their order", 8, 100, 0, 0, {
 		{"0 push 1 A 20 class=2", ""},

@@ -59,6 +59,7 @@ push(const char *what, uint64_t now, int number, char model, uint32_t rows)
 	r->rows = rows;
 	r->class_ = (uint32_t) option(what, "class=", INFER_CLASS_INTERACTIVE);
 	r->deadline = option(what, "deadline=", 0);
+	r->priority = (int32_t) option(what, "priority=", 0);
 	r->marked = strstr(what, "marked") != NULL;
 	for (uint32_t i = 0; cost > 0 && i < rows; i++)
 		units[number][i] = (uint32_t) cost;

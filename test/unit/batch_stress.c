@@ -119,7 +119,8 @@ check_queue(const struct batch_model *m, uint32_t c, uint64_t *rows, struct sums
 	for (const struct batch_request *r = head->next; r != head; r = r->next)
 	{
 		check(r->next->prev == r && r->prev->next == r, "a queue's links");
-		check(r->prev == head || r->prev->tag <= r->tag, "a queue's order");
+		check(r->prev == head || r->prev->priority > r->priority ||
+				  (r->prev->priority == r->priority && r->prev->tag <= r->tag), "a queue's order");
 		check(r->model == m && r->class_ == c && known_of(r)->pending && !known_of(r)->dropped, "who is in a queue");
 		check(r->taken == known_of(r)->given && r->taken < r->rows, "rows taken");
 		*rows += r->rows - r->taken;
@@ -262,6 +263,7 @@ push(void)
 	r->marked = dice(20) == 0;
 	r->units = r->costs = NULL;
 	r->role = dice(ROLES);
+	r->priority = r->class_ == INFER_CLASS_JOB ? (int32_t) dice(3) - 1 : 0;
 	r->session = dice(10) == 0 ? NULL : &sessions[dice(SESSIONS)];
 	held = m >= WEIGHED && dice(2) == 0;
 	if (m >= WEIGHED && !held)

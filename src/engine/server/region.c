@@ -196,6 +196,7 @@ init_request(struct region *region, const struct infer_request *head)
 		.deadline = head->deadline,
 		.class_ = head->class_,
 		.role = head->role,
+		.priority = head->class_ == INFER_CLASS_JOB ? head->priority : 0,
 		.session = &region->connection->session,
 		/* a profile is of one row with nothing beside it */
 		.marked = (head->flags & (INFER_REQUEST_MARKED | INFER_REQUEST_PROFILE)) != 0

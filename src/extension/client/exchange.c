@@ -18,6 +18,14 @@
 
 #define BUSY_NAP_MAX 50				/* ms */
 
+static int32 job_priority = 0;		/* as infer_client_set_priority says */
+
+void
+infer_client_set_priority(int32 priority)
+{
+	job_priority = priority;
+}
+
 /* ---- sending ---- */
 
 /* Write the request's own fields. */
@@ -48,6 +56,7 @@ write_request(InferCall *call)
 	request->outputs = call->outputs;
 	request->model = call->model->server;
 	request->version = call->model->version;
+	request->priority = job_priority;
 	head->run_state = INFER_RUN_IDLE;
 	head->running_row = PG_UINT32_MAX;
 	head->client_asleep = 0;

@@ -136,7 +136,7 @@ fill(struct batch_policy *policy, struct batch *batch, uint32_t class_, bool nes
 		next = r->next;
 		if (r->formed == policy->formed || is_late(r, now) || (nested && !may_pass(r, now)))
 			continue;			/* has rows in this very batch, or is about to expire */
-		if (r->marked || (class_ == batch->class_ && !fair_may_fill(policy, r, batch->next_tag)) ||
+		if (r->marked || (class_ == batch->class_ && !fair_may_fill(policy, r, batch->next_priority, batch->next_tag)) ||
 			!rows_that_fit(r, room, batch->rows == 0, slice))
 		{
 			room->passed++;

@@ -106,6 +106,7 @@ struct batch_request
 	uint32_t	done;				/* of those, rows whose batch has ended */
 	uint32_t	class_;				/* enum infer_class */
 	uint32_t	role;				/* oid */
+	int32_t		priority;			/* within the class: higher ones go first, whatever their tags */
 	const uint32_t *units;			/* of each row; NULL: 1 each */
 	const uint32_t *costs;			/* of each row; NULL: the model's cost_row each */
 	bool		marked;
@@ -173,7 +174,8 @@ struct batch_slice
 struct batch
 {
 	struct batch_model *model;
-	uint64_t	next_tag;			/* of those of its class that wait for other models; UINT64_MAX: none do */
+	int32_t		next_priority;		/* of those of its class that wait for other models; INT32_MIN: none do, */
+	uint64_t	next_tag;			/* and then UINT64_MAX */
 	uint32_t	class_;				/* whose turn it is */
 	uint32_t	rows;				/* to be computed */
 	uint32_t	rows_class[BATCH_CLASSES];
@@ -200,7 +202,7 @@ extern void batch_policy_init(struct batch_policy *policy);
 extern void batch_model_init(struct batch_model *model);
 
 /*
- * A request (rows, class_, role, session, deadline, units, costs and marked filled in by the caller) arrives.
+ * A request (rows, class_, role, priority, session, deadline, units, costs and marked filled in by the caller) arrives.
  * false: refused, the queue is full.
  */
 extern bool batch_push(struct batch_policy *policy, struct batch_model *model,

@@ -115,15 +115,17 @@ is_due(const struct batch_policy *policy, const struct batch_request *request, u
 struct choice
 {
 	struct batch_model *model;		/* NULL: none */
-	uint64_t	tag;				/* of its first request */
-	uint64_t	next_tag;			/* of the first one of another model, UINT64_MAX if there is none */
+	int32_t		priority;			/* of its first request */
+	uint64_t	tag;
+	int32_t		next_priority;		/* of the first one of another model, INT32_MIN if there is none, */
+	uint64_t	next_tag;			/* and UINT64_MAX */
 };
 
 /* The model whose first request of the class is to be served first.  wake: when one will be due. */
 static struct choice
 choose_model(const struct batch_policy *policy, uint32_t class_, enum place place, uint64_t now, uint64_t *wake)
 {
-	struct choice best = {NULL, UINT64_MAX, UINT64_MAX};
+	struct choice best = {NULL, INT32_MIN, UINT64_MAX, INT32_MIN, UINT64_MAX};
 
 	if (policy->rows_class[class_] == 0)
 		return best;
@@ -140,11 +142,14 @@ choose_model(const struct batch_policy *policy, uint32_t class_, enum place plac
 				*wake = due;
 			continue;
 		}
-		if (best.model == NULL || first->tag < best.tag ||
-			(first->tag == best.tag && m->waiting_since < best.model->waiting_since))
-			best = (struct choice) {m, first->tag, best.tag};
-		else if (first->tag < best.next_tag)
+		if (best.model == NULL || goes_before(first, best.priority, best.tag) ||
+			(first->priority == best.priority && first->tag == best.tag && m->waiting_since < best.model->waiting_since))
+			best = (struct choice) {m, first->priority, first->tag, best.priority, best.tag};
+		else if (goes_before(first, best.next_priority, best.next_tag))
+		{
+			best.next_priority = first->priority;
 			best.next_tag = first->tag;
+		}
 	}
 	return best;
 }
@@ -204,6 +209,7 @@ choose_class(const struct batch_policy *policy, uint32_t below, enum place place
 	}
 	batch->unopposed = batch->class_ == highest;
 	batch->model = best[batch->class_].model;
+	batch->next_priority = best[batch->class_].next_priority;
 	batch->next_tag = best[batch->class_].next_tag;
 	return true;
 }

@@ -132,8 +132,10 @@ fair_leave(struct batch_request *request)
 }
 
 bool
-fair_may_fill(const struct batch_policy *policy, const struct batch_request *request, uint64_t next)
+fair_may_fill(const struct batch_policy *policy, const struct batch_request *request, int32_t priority, uint64_t next)
 {
+	if (request->priority != priority)
+		return request->priority > priority;
 	return policy->slice == 0 || request->tag <= next || request->tag - next <= policy->slice * weight_of(request);
 }
 

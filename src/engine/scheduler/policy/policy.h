@@ -26,6 +26,13 @@ may_pass(const struct batch_request *request, uint64_t now)
 	return !request->marked && request->done == request->taken && !is_late(request, now);
 }
 
+/* Whether a request goes before those of its class with that priority and tag. */
+static inline bool
+goes_before(const struct batch_request *request, int32_t priority, uint64_t tag)
+{
+	return request->priority != priority ? request->priority > priority : request->tag < tag;
+}
+
 /* nsec of so much cost, at so much (row_nsec) each; see batch_model.nsec_row. */
 static inline uint64_t
 nsec_of(const struct batch_model *model, uint64_t cost, uint64_t row_nsec)
@@ -91,8 +98,8 @@ extern void fair_recall(struct batch_request *request);
 /* It has ended: likewise. */
 extern void fair_leave(struct batch_request *request);
 
-/* Whether a request may fill up a batch before its turn; next: the tag of those of other models. */
-extern bool fair_may_fill(const struct batch_policy *policy, const struct batch_request *request, uint64_t next);
+/* Whether a request may fill up a batch before its turn; priority and next: of those of other models. */
+extern bool fair_may_fill(const struct batch_policy *policy, const struct batch_request *request, int32_t priority, uint64_t next);
 
 /* Rows are taken: the tag moves on.  turn: the first of their class in the batch, which has come to their tag. */
 extern void fair_take(struct batch_policy *policy, struct batch_request *request, uint64_t cost, bool turn);

@@ -3,8 +3,8 @@
  *	  Who waits: the models' queues, from arrival to end.
  *
  * All rings are circular with the owner's embedded link as head, so that nothing here
- * allocates and every removal is O(1).  A queue is in the order of tags, equals in order of
- * arrival.  Most arrivals belong near one of its ends, so a place is looked for from both.
+ * allocates and every removal is O(1).  A queue is in the order of priorities, then of tags, equals in
+ * order of arrival.  Most arrivals belong near one of its ends, so a place is looked for from both.
  */
 #include "policy.h"
 
@@ -36,12 +36,13 @@ queue_insert(struct batch_request *request)
 	struct batch_request *behind = head->next;	/* from the front: the first with a greater tag */
 	struct batch_request *after = head->prev;	/* from the back: the last without */
 
-	while (behind != head && behind->tag <= request->tag && after != head && after->tag > request->tag)
+	while (behind != head && !goes_before(request, behind->priority, behind->tag) &&
+		   after != head && goes_before(request, after->priority, after->tag))
 	{
 		behind = behind->next;
 		after = after->prev;
 	}
-	if (after == head || after->tag <= request->tag)
+	if (after == head || !goes_before(request, after->priority, after->tag))
 		behind = after->next;
 	request->next = behind;
 	request->prev = behind->prev;

@@ -218,6 +218,7 @@ look(Runner *runner)
 	{
 		note_session(runner);
 		runner->expires = run->record->expires;
+		infer_client_set_priority(run->record->priority);
 		count_start(runner);
 	}
 	runner_commit(runner);
