@@ -227,6 +227,7 @@ CREATE VIEW infer.jobs WITH (security_barrier) AS
 		   s.gone,
 		   s.expired,
 		   s.cancelled,
+		   GREATEST(j.total - s.settled, 0) AS remaining,
 		   p.pending,
 		   s.recomputed,
 		   s.tokens,
@@ -283,7 +284,7 @@ COMMENT ON COLUMN infer.jobs.name IS 'as it was submitted; one of a name runs at
 COMMENT ON COLUMN infer.jobs.state IS 'validating, in_progress, finalizing, completed, failed, expired, cancelling or cancelled';
 COMMENT ON COLUMN infer.jobs.model IS 'name@version: all rows are computed by this version';
 COMMENT ON COLUMN infer.jobs.owner IS 'the role that submitted it, and as which it runs';
-COMMENT ON COLUMN infer.jobs.job_priority IS 'the highest one that waits is started first';
+COMMENT ON COLUMN infer.jobs.job_priority IS 'the highest one that waits is started first, and computed first of those that run';
 COMMENT ON COLUMN infer.jobs.source IS 'the table that is scored, the query, the file, or "JSON lines" that were sent';
 COMMENT ON COLUMN infer.jobs.target IS 'the table that results are written into; NULL: infer.export_results() gives them';
 COMMENT ON COLUMN infer.jobs.total IS 'rows; NULL before they are counted';
@@ -293,6 +294,7 @@ COMMENT ON COLUMN infer.jobs.failed IS 'rows that could not be: infer.job_errors
 COMMENT ON COLUMN infer.jobs.gone IS 'rows that were deleted, or not to be computed any more, before they were written';
 COMMENT ON COLUMN infer.jobs.expired IS 'rows that were left when the completion window ended';
 COMMENT ON COLUMN infer.jobs.cancelled IS 'rows that were left when the job was cancelled';
+COMMENT ON COLUMN infer.jobs.remaining IS 'rows of total that are none of those yet; of a job that failed, those that it did not come to';
 COMMENT ON COLUMN infer.jobs.pending IS 'rows that come back: locked or changed meanwhile, or to be tried again';
 COMMENT ON COLUMN infer.jobs.recomputed IS 'times that a row had to be computed again, because it was changed or locked when it was to be written';
 COMMENT ON COLUMN infer.jobs.tokens IS 'of the rows that were computed; 0 where the model reads no text';

@@ -45,8 +45,8 @@ INSERT INTO infer.job_item VALUES
 SELECT row_eq($$SELECT name, state, model, owner, job_priority, source, target, total, total_estimated FROM infer.jobs WHERE job = 1$$,
 	ROW('nightly'::text, 'in_progress'::text, 'm@2'::text, 'jobs_owner'::text, 5, 'public.t'::text, 'public.t'::text, 1000::bigint, true),
 	'infer.jobs says what a job is');
-SELECT row_eq($$SELECT done, failed, gone, expired, cancelled, pending, recomputed, tokens, shards FROM infer.jobs WHERE job = 1$$,
-	ROW(156::bigint, 5::bigint, 4::bigint, 3::bigint, 2::bigint, 2::bigint, 7::bigint, 1000::bigint, 3), '... adds up its shards, and counts what comes back');
+SELECT row_eq($$SELECT done, failed, gone, expired, cancelled, remaining, pending, recomputed, tokens, shards FROM infer.jobs WHERE job = 1$$,
+	ROW(156::bigint, 5::bigint, 4::bigint, 3::bigint, 2::bigint, 830::bigint, 2::bigint, 7::bigint, 1000::bigint, 3), '... adds up its shards, and counts what comes back');
 SELECT row_eq($$SELECT rows_per_second, eta, last_error, sqlstate FROM infer.jobs WHERE job = 1$$,
 	ROW(50::float8, interval '17 s', 'lost'::text, 'IF001'::text), '... its rate is that of the shards that run; 830 rows are left; the last error of a row');
 SELECT row_eq($$SELECT source, target, last_error, sqlstate, rows_per_second, eta, pending FROM infer.jobs WHERE job = 2$$,

@@ -201,6 +201,8 @@ $job = submit("'m', 'mixed', input => 'x', output => 'y', max_failures => 10");
 is(ended($job), 'failed', 'more failures than max_failures');
 like($server->safe_psql("SELECT sqlstate || ' ' || message FROM infer.job WHERE job = $job"), qr/^53400 .*max_failures/, 'say so');
 is($server->safe_psql('SELECT count(*) >= 200 FROM mixed WHERE y = x + 3'), 't', 'what it had done stays');
+is($server->safe_psql("SELECT failed > 10, remaining > 0, done + failed + remaining = total FROM infer.jobs WHERE job = $job"), 't|t|t',
+	'and what it did not come to is told');
 $job = submit("'m', 'mixed', input => 'x', output => 'y', max_failures => 0.6");
 is(ended($job), 'completed', 'a share that is not exceeded');
 is(job($job, 'done, failed'), '249|251', 'with its failures');
