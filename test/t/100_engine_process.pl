@@ -119,8 +119,10 @@ is($server->psql_sqlstate('SELECT infer.restart_engine()', user => 'nobody'), '4
 $server->safe_psql('GRANT EXECUTE ON FUNCTION infer.restart_engine() TO nobody');
 is($server->psql_sqlstate('SELECT infer.restart_engine()', user => 'nobody'), '42501', 'whatever is granted');
 
-is($server->safe_psql("SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'infer%'"), '0',
-	'the supervisor is connected to no database');
+is($server->safe_psql("SELECT string_agg(backend_type, ',') FROM pg_stat_activity WHERE backend_type LIKE 'infer%' AND datname IS NULL"),
+	'infer job launcher', 'the launcher is connected to no database');
+is($server->safe_psql("SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'infer%' AND datname IS NOT NULL"), '0',
+	'nor is the supervisor');
 $server->safe_psql('CREATE DATABASE other');
 is($server->psql_sqlstate('DROP DATABASE other'), '', 'so a database can be dropped');
 

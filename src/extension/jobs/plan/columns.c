@@ -331,11 +331,11 @@ check_unique(Relation relation, List *names)
 	if (found == NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_FOREIGN_KEY),
-				 errmsg("there is no unique index on (%s) of table \"%s\"", plan_names_list(names),
+				 errmsg("there is no unique index on (%s) of table \"%s\"", plan_names_list(names, true),
 						RelationGetRelationName(relation)),
 				 errdetail("It must have exactly these columns, all NOT NULL, and be neither partial nor deferrable."),
 				 errhint("Add it: CREATE UNIQUE INDEX CONCURRENTLY ON %s (%s), and set NOT NULL what is not.",
-						 table_sql(relation), plan_names_list(names))));
+						 table_sql(relation), plan_names_list(names, true))));
 	return found;
 }
 

@@ -90,7 +90,7 @@ only_text(PlanWork *work)
 			 count > 1 ? errmsg("model \"%s\" reads %d texts, and nothing says which", work->model->name, count) :
 			 errmsg("nothing says which text model \"%s\" reads", work->model->name),
 			 names == NIL ? errdetail("There is no column with a text in %s, beside its key and what the job writes.", work->what) :
-			 errdetail("Columns of %s with texts are %s.", work->what, plan_names_list(names)),
+			 errdetail("Columns of %s with texts are %s.", work->what, plan_names_list(names, false)),
 			 count > 1 ? errhint("Name the query and the document: input => 'query, document'.") :
 			 errhint("Name the column: input => '...'.")));
 }
@@ -126,7 +126,7 @@ names_missing(const PlanWork *work, const List *missing)
 			(errcode(ERRCODE_UNDEFINED_COLUMN),
 			 errmsg("%s lacks %s of model \"%s\": %s", work->what,
 					list_length(missing) == 1 ? "a feature" : psprintf("%d features", list_length(missing)),
-					work->model->name, plan_names_list(missing)),
+					work->model->name, plan_names_list(missing, false)),
 			 errdetail("Features are matched by name, exactly and case-sensitively."),
 			 errhint("Name what the model gets: input => '...', in the order of its features.")));
 }

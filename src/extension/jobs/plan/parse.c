@@ -203,14 +203,15 @@ plan_analyse(const SelectStmt *statement, const char *text, const char *argument
 }
 
 const char *
-plan_names_list(const List *names)
+plan_names_list(const List *names, bool as_sql)
 {
 	StringInfoData list;
 	ListCell   *cell;
 
 	initStringInfo(&list);
 	foreach(cell, names)
-		appendStringInfo(&list, "%s%s", foreach_current_index(cell) > 0 ? ", " : "", quote_identifier(lfirst(cell)));
+		appendStringInfo(&list, "%s%s", foreach_current_index(cell) > 0 ? ", " : "",
+						 as_sql ? quote_identifier(lfirst(cell)) : psprintf("\"%s\"", (char *) lfirst(cell)));
 	return list.data;
 }
 

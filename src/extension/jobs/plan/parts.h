@@ -71,7 +71,8 @@ extern char *plan_parse_name(const char *text, const char *argument);	/* exactly
 /* Analyses it (it is copied); text is where its errors are shown. */
 extern Query *plan_analyse(const SelectStmt *statement, const char *text, const char *argument);
 
-extern const char *plan_names_list(const List *names);	/* as SQL writes them, for messages */
+/* For messages: as SQL writes them, or each in double quotes. */
+extern const char *plan_names_list(const List *names, bool as_sql);
 
 extern ResTarget *plan_column_target(const char *name);
 
