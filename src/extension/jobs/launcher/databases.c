@@ -135,6 +135,7 @@ take_flags(TimestampTz now)
 	Oid			flags[JOB_FLAGS_MAX];
 	int			count;
 	bool		all;
+	bool		unknown = false;
 
 	LWLockAcquire(jobs_shared->lock, LW_EXCLUSIVE);
 	count = jobs_shared->flags_count;
@@ -146,14 +147,16 @@ take_flags(TimestampTz now)
 
 	for (int i = 0; i < count; i++)
 	{
-		JobDatabase *database = launcher_database(flags[i]);
+		JobDatabase *database;
 
+		unknown |= find_database(flags[i]) == NULL;
+		database = launcher_database(flags[i]);
 		database->scan = true;
 		if (database->closed)		/* until now */
 			database->due = 0;
 	}
-	if (all)
-		launcher_read_databases(true, now);
+	if (all || unknown)				/* it may let nobody in */
+		launcher_read_databases(all, now);
 }
 
 void
