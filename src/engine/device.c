@@ -4,12 +4,47 @@
  */
 #include "device.h"
 
+#include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../protocol/protocol.h"
 #include "status.h"
 
 #define WAIT_USEC		(1000 * 1000)
+
+/*
+ * A device in a library of its own, which stays open: what it registers with the C library and with CUDA outlives
+ * the device.
+ */
+static struct device *
+open_library(const struct device_options *options, struct status *status)
+{
+	const struct device_library *library;
+	void	   *handle;
+
+	if (options->library == NULL)
+	{
+		status_set(status, INFER_ERROR_UNSUPPORTED, "this build has no CUDA device");
+		status_hint(status, "Build and install it with \"make CUDA=1\".");
+		return NULL;
+	}
+	handle = dlopen(options->library, RTLD_NOW | RTLD_LOCAL);
+	library = handle != NULL ? dlsym(handle, DEVICE_LIBRARY) : NULL;
+	if (library == NULL)
+	{
+		status_set(status, INFER_ERROR_UNSUPPORTED, "the CUDA device's library cannot be opened: %s", dlerror());
+		return NULL;
+	}
+	if (library->ops_bytes != sizeof(struct device_ops) || library->options_bytes != sizeof(struct device_options) ||
+		strcmp(library->version, INFER_VERSION) != 0)
+	{
+		status_set(status, INFER_ERROR_VERSION, "the CUDA device's library \"%s\" is of another version", options->library);
+		status_hint(status, "Install the engine and its library together.");
+		return NULL;
+	}
+	return library->ops->open(options, status);
+}
 
 /*
  * "auto" is the CPU as long as no other device is built in.  The faults of a null device
@@ -29,6 +64,8 @@ open_by_name(const char *setting, const struct device_options *options, struct s
 			faulty.faults = setting + 5;
 		return null_device_ops.open(&faulty, status);
 	}
+	if (strcmp(setting, "cuda") == 0)
+		return open_library(options, status);
 	status_set(status, INFER_ERROR_UNSUPPORTED, "unknown device \"%s\"", setting);
 	status_hint(status, "Set infer.device to \"auto\", \"cpu\" or \"null:FAULT,...\".");
 	return NULL;
@@ -77,6 +114,31 @@ device_item_elements(const struct device_tensor *tensor)
 	for (int d = 0; d < tensor->rank; d++)
 		elements *= tensor->dims[d];
 	return elements;
+}
+
+void *
+device_buffer_alloc(struct device *device, struct device_queue *queue, int kind, uint64_t bytes, struct status *status)
+{
+	uint64_t	space = (bytes + DEVICE_ALIGN) / DEVICE_ALIGN * DEVICE_ALIGN;
+	void	   *data;
+
+	if (device->ops->buffer_alloc != NULL)
+		return device->ops->buffer_alloc(device, queue, kind, bytes, status);
+	data = space < bytes ? NULL : aligned_alloc(DEVICE_ALIGN, space);
+	if (data == NULL)
+		status_set(status, INFER_ERROR_MEMORY, "out of memory: %llu bytes wanted for a batch", (unsigned long long) bytes);
+	else
+		memset(data, 0, space);
+	return data;
+}
+
+void
+device_buffer_free(struct device *device, int kind, void *buffer)
+{
+	if (device->ops->buffer_free != NULL)
+		device->ops->buffer_free(device, kind, buffer);
+	else
+		free(buffer);
 }
 
 bool

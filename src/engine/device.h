@@ -60,20 +60,17 @@
  *	16. The null device implements all that some device implements, with delay, failure,
  *		loss, hang and out-of-memory on the n-th call.
  *
- * What the CUDA device, encoders and decoders will add, and where it goes (their shapes
- * are fixed here so that nothing above has to change):
- *	- buffer kinds WEIGHTS | ACTIVATIONS | KV | STAGING (host-visible, pinned) | HOST with
- *	  buffer_alloc(kind, bytes), buffer_free, trim; copy(queue, list of {dst, src, bytes})
- *	  → ticket.  The CPU needs none of them: its tensors are host memory.
- *	- prepare(program, bucket): optional capture of a CUDA graph for a bucket of token
- *	  counts; must not change a bit.
- *	- event_fd(device): readable when some ticket has completed.
- *	- sequence ops (attention over row_off, pooling, position lookup): tensors of lead TOKENS
- *	  and SEQS, and the batch's row_off, position and max_len.
- *	- decoder ops (paged attention, KV append, logits of chosen rows): kv_table
- *	  [seqs × blocks], kv_len, logit_rows.
- *	Trees and graphs bind [rows, features]; encoders bind [tokens] with row_off; decoders
- *	add position, kv_table and logit_rows.
+ * Memory.  A queue computes in memory that buffer_alloc gave for it: an ARENA, which the host never
+ * looks into, and STAGING, host memory, for bindings: a device with memory of its own copies inputs (bindings
+ * that no op writes) up when a run's first segment is enqueued, and the others down with its last one.
+ * A run keeps its arena from its first segment to its last; others may run between on other arenas.
+ *
+ * Several queues of DEVICE_BATCHES may be in use at once, a thread each (info.inflight_max says how many are
+ * worth it): two for each GPU, so that one batch is gathered while another computes.
+ *
+ * What decoders will add: buffer kind KV, copy(queue, list of {dst, src, bytes}) → ticket, and ops over
+ * kv_table [seqs × blocks], kv_len, logit_rows; their bindings add position.
+ * Trees and graphs bind [rows, features]; encoders bind [tokens] with row_off.
  */
 #ifndef ENGINE_DEVICE_H
 #define ENGINE_DEVICE_H
@@ -556,6 +553,10 @@ struct device_options
 	uint64_t	memory;				/* budget in bytes, 0: no bound but the machine's */
 	const char *arch;				/* INFER_CPU: one of cpu/isa.c's names, NULL for the best of all */
 	const char *faults;				/* null device: "delay=MS,crash=N,…" */
+	const char *library;			/* path of infer_cuda.so, or NULL: there is none */
+	uint64_t	gpu_memory;			/* budget of each GPU in bytes, 0: what is free, but for a reserve */
+	int			gpu;				/* CUDA's ordinal; -1: all of those like the first */
+	struct device *host;			/* for a device that leaves ops to the CPU: opened, and closed by who opened it */
 	uint64_t   *beat;				/* raised at every claimed chunk of a batch */
 	uint64_t   *load_beat;			/* and of what is computed at load */
 	uint32_t   *load_busy;			/* 1 while something is */
@@ -565,6 +566,12 @@ enum device_use						/* of a queue */
 {
 	DEVICE_BATCHES = 0,
 	DEVICE_CONSTANTS = 1			/* what is computed while a model is loaded */
+};
+
+enum device_buffer
+{
+	DEVICE_BUFFER_ARENA = 1,		/* device memory: the host must not look into it */
+	DEVICE_BUFFER_STAGING = 2		/* host memory that the device copies from and to directly */
 };
 
 struct device_program;
@@ -601,7 +608,10 @@ struct device_ops
 										  struct status *status);
 	void		(*weight_free) (struct device *device, struct device_weight *weight);
 
-	/* A packed weight's bytes, as weight_map takes them: host memory that lives as long as the weight. */
+	/*
+	 * A packed weight's bytes, as weight_map takes them: host memory that lives as long as the weight.  NULL: this
+	 * device packs as fast as it reads, and no packed form is to be kept.
+	 */
 	const void *(*weight_data) (struct device *device, const struct device_weight *weight, uint64_t *bytes);
 
 	/*
@@ -634,13 +644,21 @@ struct device_ops
 	/*
 	 * Run segments [first, last) of a program (UINT32_MAX: to the end; on the CPU every op
 	 * is a segment).  bindings: one
-	 * pointer per binding, DEVICE_ALIGN-aligned, items end to end.  arena: arena_bytes(),
-	 * DEVICE_ALIGN-aligned, from the device's memory.  Returns the ticket; 0 and a status
+	 * pointer per binding, DEVICE_ALIGN-aligned, items end to end; STAGING, or other host memory.  arena: arena_bytes(),
+	 * DEVICE_ALIGN-aligned, ARENA of this queue.  Returns the ticket; 0 and a status
 	 * if nothing was started.
 	 */
 	uint64_t	(*enqueue) (struct device_queue *queue, struct device_program *program,
 							uint32_t first, uint32_t last, const struct device_batch *batch,
 							void *const *bindings, void *arena, struct status *status);
+
+	/*
+	 * Memory for runs on a queue (NULL: of no queue in particular), aligned to DEVICE_ALIGN; of STAGING all
+	 * zeros.  Counts in the budget.  Both NULL: plain host memory serves (device_buffer_alloc).
+	 */
+	void	   *(*buffer_alloc) (struct device *device, struct device_queue *queue, int kind, uint64_t bytes,
+								 struct status *status);
+	void		(*buffer_free) (struct device *device, int kind, void *buffer);
 
 	/*
 	 * Where to cut a program that may be interrupted: the last segment, not included, of those
@@ -670,10 +688,25 @@ struct device						/* the first member of each device's own struct */
 {
 	const struct device_ops *ops;
 	uint32_t   *load_busy;			/* raised around runs of a queue of constants, by who asks for them; or NULL */
+	struct device *host;			/* what computes constants, and ops that this device leaves to it; NULL: itself */
 };
 
 extern const struct device_ops cpu_device_ops;
 extern const struct device_ops null_device_ops;	/* the CPU device, with faults */
+
+/*
+ * A device in a library of its own exports DEVICE_LIBRARY, a struct device_library; both sides must be of one
+ * version of this file.
+ */
+#define DEVICE_LIBRARY	"infer_device_library"
+
+struct device_library
+{
+	uint32_t	ops_bytes;			/* sizeof(struct device_ops), and so on: first, and never moved */
+	uint32_t	options_bytes;
+	const char *version;			/* INFER_VERSION */
+	const struct device_ops *ops;
+};
 
 /*
  * Opens what infer.device asks for: "auto", "cpu", "null:FAULT,…" (later "cuda[:N]").
@@ -689,6 +722,11 @@ extern struct device *device_open(const char *setting, const struct device_optio
 extern bool device_run(struct device *device, struct device_queue *queue, struct device_program *program,
 					   uint32_t first, uint32_t last, const struct device_batch *batch,
 					   void *const *bindings, void *arena, struct status *status);
+
+/* Memory for runs on a queue, as buffer_alloc has it, whatever the device; zeroed where the host may look. */
+extern void *device_buffer_alloc(struct device *device, struct device_queue *queue, int kind, uint64_t bytes,
+								 struct status *status);
+extern void device_buffer_free(struct device *device, int kind, void *buffer);
 
 /* "binary" and "add", "gemm" and "relu": what the user sees of an op; "" where there is nothing. */
 extern const char *device_op_name(const struct device_op *op);

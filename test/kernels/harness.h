@@ -138,23 +138,21 @@ case_bytes(const struct device_tensor *tensor, uint32_t rows)
 		(tensor->lead == DEVICE_LEAD_NONE ? 1 : rows);
 }
 
-/* bindings: the inputs and the output.  The arena is kept until exit. */
+/* bindings: the inputs and the output. */
 static inline bool
 case_run_batch(struct op_case *c, const struct device_batch *batch, void *const *bindings, struct status *status)
 {
-	static void *arena;
-	static uint64_t arena_bytes;
 	uint64_t	bytes = c->device->ops->arena_bytes(c->program, batch->items);
+	void	   *arena = device_buffer_alloc(c->device, c->queue, DEVICE_BUFFER_ARENA, bytes, status);
 	uint64_t	ticket;
+	bool		done;
 
-	if (arena == NULL || bytes > arena_bytes)
-	{
-		free(arena);
-		arena = case_alloc(bytes);
-		arena_bytes = bytes;
-	}
+	if (arena == NULL)
+		return false;
 	ticket = c->device->ops->enqueue(c->queue, c->program, 0, UINT32_MAX, batch, bindings, arena, status);
-	return ticket != 0 && c->device->ops->wait(c->queue, ticket, 5000000, status) == DEVICE_DONE;
+	done = ticket != 0 && c->device->ops->wait(c->queue, ticket, 5000000, status) == DEVICE_DONE;
+	device_buffer_free(c->device, DEVICE_BUFFER_ARENA, arena);
+	return done;
 }
 
 /* row_error may be NULL. */

@@ -1,0 +1,253 @@
+/*
+ * cuda.h
+ *	  The CUDA device's inside: what its files share.  See src/engine/device.h for the contract of a device.
+ *
+ * Nouns
+ *	device		what infer.device = cuda opens: one or several GPUs of one numerics_id
+ *	gpu			one of them; it has a replica of each weight and of each program's constants
+ *	host		the CPU device: checks every op, and computes those for which there is no kernel here
+ *	plan		one op with its tensors' places and its kernels' parameters: the same on every GPU
+ *	place		where a tensor lies: a constant, a binding, or the arena
+ *	segment		a run of plans of one kind, on the GPU or on the host; a program is its segments
+ *	queue		a stream on one GPU, with what a run in flight needs of the host's memory
+ *	run			one enqueue as plans see it
+ *	family		the ops of one file of kernels/
+ *
+ * Loop
+ *	compile: for each op, cuda_makers[op] checks whether there is a kernel and fills the plan; then the constants go to
+ *	each GPU.  enqueue: the batch's arrays and the inputs go up, each plan launches its kernels, outputs and errors of
+ *	rows go down, an event is recorded.  The watcher of the GPU sees the event and completes the ticket.
+ *
+ * The arena of a run, in device memory: the struct gpu_batch with its arrays, the bindings' copies, the intermediate tensors,
+ * the plans' scratch.  Its layout is a function of the program and run->items alone.
+ *
+ * Invariants
+ *	- Whoever opens the device has checked nothing: an op is passed to the host's supports() first, which refuses what is
+ *	  not well-formed; a maker may take that for granted, and returns false where it has no kernel.
+ *	- After the first run of a size, enqueue allocates nothing (obligation 7).
+ */
+#ifndef CUDA_CUDA_H
+#define CUDA_CUDA_H
+
+#include <gpu_platform.h>
+
+extern "C"
+{
+#include "../src/engine/device.h"
+#include "../src/engine/status.h"
+#include "../src/protocol/errors.h"
+}
+
+#include "kernels/kernel.h"
+
+#define CUDA_GPUS_MAX		16
+#define CUDA_NUMERICS		1		/* raised whenever the bits of some kernel change: part of numerics_id */
+
+struct cuda_device;
+struct cuda_plan;
+struct cuda_run;
+
+struct cuda_gpu						/* memory.cu holds the lock of used */
+{
+	struct cuda_device *device;
+	int			ordinal;			/* CUDA's */
+	int			sm;					/* 75, 80, 90, … */
+	int			processors;			/* streaming multiprocessors */
+	uint64_t	bytes_total;
+	uint64_t	budget;
+	uint64_t	used;				/* atomic: weights, constants, arenas */
+};
+
+struct device_weight				/* one matrix, on every GPU: kernels/product.cu, products/ */
+{
+	uint8_t		type;				/* of its products' x: F32, F64, BF16, Q8 */
+	uint8_t		precision;
+	int64_t		k;
+	int64_t		n;
+	int64_t		n_padded;			/* columns in memory */
+	int64_t		k_padded;
+	uint64_t	bytes;				/* on each GPU */
+	uint64_t	scales_offset;		/* INT8: where the columns' scales begin, and */
+	uint64_t	sums_offset;		/* the sums of their numbers, int32 */
+	uint8_t    *data[CUDA_GPUS_MAX];	/* device memory; by gpu - device->gpus */
+	void	   *library;			/* what products/ chose for it, or NULL: own kernels */
+};
+
+enum cuda_place_kind
+{
+	CUDA_ABSENT = 0,
+	CUDA_CONSTANT,
+	CUDA_BINDING,
+	CUDA_ARENA
+};
+
+struct cuda_place
+{
+	uint8_t		kind;				/* enum cuda_place_kind */
+	uint8_t		type;
+	uint8_t		lead;
+	uint32_t	binding;
+	uint64_t	offset;				/* ARENA: per item, in its lead's part; CONSTANT: in the program's constants */
+	int64_t		elements;			/* of one item */
+};
+
+typedef void (*cuda_launch_fn)(const cuda_plan *plan, cuda_run *run);
+
+struct cuda_plan					/* immutable after compile */
+{
+	uint16_t	op;
+	uint16_t	fn;
+	uint8_t		type;				/* of the first input */
+	uint8_t		lead;				/* of the output */
+	int32_t		node;
+	double		f[2];
+	int64_t		i[DEVICE_OP_INTS];
+	const device_weight *weight;
+
+	uint32_t	inputs_count;
+	cuda_place *inputs;
+	cuda_place	output;
+
+	cuda_launch_fn launch;			/* NULL: an op of a host segment */
+	void	   *own;				/* the family's parameters, from calloc: freed with the program */
+
+	/* The plan's scratch: cuda_scratch(run, plan) has fixed + Σ of item[lead] · items of that lead. */
+	uint64_t	scratch_fixed;
+	uint64_t	scratch_item[DEVICE_LEADS];
+
+	/* For predictions: what an item costs, and what a run does. */
+	double		flops_item;			/* of the output's lead */
+	double		flops_token;		/* beside it, where that lead is ROWS */
+	double		flops_pair;			/* of a pair of a row's tokens (batch->pairs) */
+	double		bytes_item;			/* read and written */
+	double		bytes_run;			/* whatever the number of items: a weight */
+	int			launches;			/* kernels of a run; 0 is taken for 1 */
+};
+
+struct cuda_making					/* of one plan, at compile and at placement */
+{
+	cuda_device *device;
+	cuda_plan  *plan;				/* op, fn, type, lead, node, f, i, inputs_count, places and weight are set */
+	const device_op *op;
+	const device_tensor *tensors;
+	const device_tensor *y;			/* &tensors[op->output] */
+	bool		placing;			/* supports(): there are no weights, and nothing is kept */
+	struct cuda_constants *constants;	/* NULL while placing */
+	struct status *status;			/* for failures (out of memory), not for refusals */
+};
+
+/* NULL: absent. */
+static inline const device_tensor *
+cuda_input(const cuda_making *making, uint32_t i)
+{
+	if (i >= making->op->inputs_count || making->op->inputs[i] < 0)
+		return nullptr;
+	return &making->tensors[making->op->inputs[i]];
+}
+
+/*
+ * Asks for host memory (params of an op: trees, tables) to be among the program's constants; the memory must live until
+ * compile ends.  Returns the offset for cuda_constant(); while placing 0.  copied: it is copied at once, so that it may go.
+ */
+extern uint64_t cuda_constant_add(cuda_making *making, const void *data, uint64_t bytes, bool copied);
+
+/*
+ * A maker fills plan->launch, own, scratch and costs, and returns true; false: no kernel here (the host computes the op).
+ * Each family defines those of its ops; program.cu has the table.
+ */
+typedef bool (*cuda_make_fn)(cuda_making *making);
+
+extern bool cuda_make_unary(cuda_making *making);
+extern bool cuda_make_binary(cuda_making *making);
+extern bool cuda_make_where(cuda_making *making);
+extern bool cuda_make_cast(cuda_making *making);
+extern bool cuda_make_lookup(cuda_making *making);
+extern bool cuda_make_copy(cuda_making *making);
+extern bool cuda_make_concat(cuda_making *making);
+extern bool cuda_make_gather(cuda_making *making);
+extern bool cuda_make_offset(cuda_making *making);
+extern bool cuda_make_scatter(cuda_making *making);
+extern bool cuda_make_reduce(cuda_making *making);
+extern bool cuda_make_softmax(cuda_making *making);
+extern bool cuda_make_arg(cuda_making *making);
+extern bool cuda_make_normalize(cuda_making *making);
+extern bool cuda_make_cumsum(cuda_making *making);
+extern bool cuda_make_topk(cuda_making *making);
+extern bool cuda_make_distance(cuda_making *making);
+extern bool cuda_make_couple(cuda_making *making);
+extern bool cuda_make_trees(cuda_making *making);
+extern bool cuda_make_norm(cuda_making *making);
+extern bool cuda_make_rotary(cuda_making *making);
+extern bool cuda_make_gate(cuda_making *making);
+extern bool cuda_make_pool(cuda_making *making);
+extern bool cuda_make_attention(cuda_making *making);
+extern bool cuda_make_gemm(cuda_making *making);
+extern bool cuda_make_matmul(cuda_making *making);
+extern bool cuda_make_quantise(cuda_making *making);
+
+/* ---- running ---- */
+
+struct cuda_run						/* on the stack of enqueue, or while a graph is captured */
+{
+	cuda_gpu   *gpu;
+	int			gpu_index;			/* gpu - device->gpus: which replica */
+	cudaStream_t stream;
+	uint32_t	items[DEVICE_LEADS];	/* as many as the arena is laid out for; the grids are made of these */
+	uint64_t	tiles;				/* of attention, at most */
+	const gpu_batch *batch;			/* device memory: the items that there are */
+	uint8_t    *arena;				/* device memory, as are the next three */
+	uint8_t *const *bindings;		/* the array is the host's */
+	const uint8_t *constants;
+	uint8_t    *scratch;
+	uint64_t	lead_base[DEVICE_LEADS];	/* bytes into the arena */
+	void	   *library;			/* of products/: the queue's handle and workspace */
+	cudaError_t error;				/* the first failure of a launch */
+};
+
+/* The address of a tensor's first item, in device memory.  NULL: absent. */
+static inline void *
+cuda_address(const cuda_run *run, const cuda_place *place)
+{
+	switch (place->kind)
+	{
+		case CUDA_ARENA:
+			return run->arena + run->lead_base[place->lead] + place->offset * run->items[place->lead];
+		case CUDA_BINDING:
+			return run->bindings[place->binding];
+		case CUDA_CONSTANT:
+			return (void *) (run->constants + place->offset);
+	}
+	return nullptr;
+}
+
+static inline void *
+cuda_operand(const cuda_plan *plan, const cuda_run *run, uint32_t input)
+{
+	return input >= plan->inputs_count ? nullptr : cuda_address(run, &plan->inputs[input]);
+}
+
+static inline const void *
+cuda_constant(const cuda_run *run, uint64_t offset)
+{
+	return run->constants + offset;
+}
+
+/* The blocks of so many threads that so much work wants, at least one; no more than a grid's first dimension holds. */
+static inline unsigned
+cuda_blocks(uint64_t work, unsigned threads)
+{
+	uint64_t	blocks = (work + threads - 1) / threads;
+
+	return blocks == 0 ? 1 : blocks > 0x7FFFFFFF ? 0x7FFFFFFF : (unsigned) blocks;
+}
+
+/* Launches a kernel of a plan; after a failure nothing more is launched. */
+template <class... P, class... A>
+static inline void
+cuda_launch(cuda_run *run, void (*kernel)(P...), dim3 grid, dim3 block, A... args)
+{
+	if (run->error == cudaSuccess)
+		run->error = gpu_launch(kernel, grid, block, run->stream, args...);
+}
+
+#endif /* CUDA_CUDA_H */
