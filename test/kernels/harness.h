@@ -32,6 +32,7 @@ struct op_case
 	struct device_weight *packed;
 	struct device_program *program;
 	struct device_queue *queue;
+	void	   *arena;				/* of the last run: what it made of texts lies there */
 };
 
 static inline void
@@ -77,6 +78,7 @@ case_compile(struct op_case *c, struct device *device)
 	c->packed = NULL;
 	c->program = NULL;
 	c->queue = NULL;
+	c->arena = NULL;
 	for (uint32_t i = 0; i <= c->inputs_count; i++)
 		c->tensors[i].binding = (int32_t) i;
 	for (uint32_t i = 0; i < c->inputs_count; i++)
@@ -112,6 +114,9 @@ case_compile(struct op_case *c, struct device *device)
 static inline void
 case_free(struct op_case *c)
 {
+	if (c->arena != NULL)
+		device_buffer_free(c->device, DEVICE_BUFFER_ARENA, c->arena);
+	c->arena = NULL;
 	if (c->program != NULL)
 		c->device->ops->program_free(c->device, c->program);
 	if (c->packed != NULL)
@@ -143,16 +148,15 @@ static inline bool
 case_run_batch(struct op_case *c, const struct device_batch *batch, void *const *bindings, struct status *status)
 {
 	uint64_t	bytes = c->device->ops->arena_bytes(c->program, batch->items);
-	void	   *arena = device_buffer_alloc(c->device, c->queue, DEVICE_BUFFER_ARENA, bytes, status);
 	uint64_t	ticket;
-	bool		done;
 
-	if (arena == NULL)
+	if (c->arena != NULL)
+		device_buffer_free(c->device, DEVICE_BUFFER_ARENA, c->arena);
+	c->arena = device_buffer_alloc(c->device, c->queue, DEVICE_BUFFER_ARENA, bytes, status);
+	if (c->arena == NULL)
 		return false;
-	ticket = c->device->ops->enqueue(c->queue, c->program, 0, UINT32_MAX, batch, bindings, arena, status);
-	done = ticket != 0 && c->device->ops->wait(c->queue, ticket, 5000000, status) == DEVICE_DONE;
-	device_buffer_free(c->device, DEVICE_BUFFER_ARENA, arena);
-	return done;
+	ticket = c->device->ops->enqueue(c->queue, c->program, 0, UINT32_MAX, batch, bindings, c->arena, status);
+	return ticket != 0 && c->device->ops->wait(c->queue, ticket, 5000000, status) == DEVICE_DONE;
 }
 
 /* row_error may be NULL. */
