@@ -8,13 +8,11 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 
 #include "../rows/rows.h"
 #include "fresh.h"
@@ -34,39 +32,42 @@ prepare(const JobPlan *plan)
 	return prepared;
 }
 
+typedef struct Mark
+{
+	const JobPlan *plan;
+	SPIPlanPtr	prepared;
+	const JobRow *row;
+	const char *text;
+} Mark;
+
+static void
+mark_now(void *arg)
+{
+	const Mark *mark = arg;
+	const JobRow *row = mark->row;
+	Datum		values[] = {
+		CStringGetTextDatum(mark->text), ObjectIdGetDatum(row->tableoid), PointerGetDatum(&row->tid),
+		TransactionIdGetDatum(row->xmin)
+	};
+
+	if (job_row_stays(mark->plan, row))
+		SPI_execute_plan(mark->prepared, values, NULL, false, 0);
+}
+
 static void
 mark_row(const JobPlan *plan, SPIPlanPtr prepared, const JobRow *row, const char *text)
 {
-	Datum		values[] = {
-		CStringGetTextDatum(text), ObjectIdGetDatum(row->tableoid), PointerGetDatum(&row->tid),
-		TransactionIdGetDatum(row->xmin)
-	};
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
+	Mark		mark = {.plan = plan,.prepared = prepared,.row = row,.text = text};
+	ErrorData  *error;
 
-	BeginInternalSubTransaction(NULL);
-	PG_TRY();
-	{
-		MemoryContextSwitchTo(context);
-		if (job_row_stays(plan, row))
-			SPI_execute_plan(prepared, values, NULL, false, 0);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED || error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
-			ReThrowError(error);
-		FreeErrorData(error);
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
+	if (!OidIsValid(row->tableoid))
+		return;						/* it was not found when it was looked for by itself */
+	error = job_attempt(mark_now, &mark);
+	if (error == NULL)
+		return;
+	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED || error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
+		ReThrowError(error);
+	FreeErrorData(error);
 }
 
 static char *

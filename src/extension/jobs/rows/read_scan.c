@@ -8,7 +8,8 @@
  *
  * Where few rows meet a condition, a read might pass over millions of others for a chunk, with its snapshot.  If
  * going through all that is left is dear, and rows are filtered, a read passes over so many keys only, as take a
- * fraction of a second: the key that is so many further is looked up first.
+ * fraction of a second: the key that is so many further is looked up first.  That is also how rows are found that
+ * cannot be read, by an error of the condition or of an input.
  */
 #include "postgres.h"
 
@@ -49,21 +50,31 @@ file_of(JobFilling *filling, Oid tableoid)
 	return filling->file;
 }
 
-/* The version of a row, its key and its inputs, from columns first, first + 1, ... of a slot. */
+#define PLACE_COLUMNS	3			/* tableoid, ctid, xmin */
+
+/* The version of a row, from the slot's columns first, first + 1 ... */
+static void
+fill_place(JobFilling *filling, JobRow *row, TupleTableSlot *slot, int first)
+{
+	const Datum *values = slot->tts_values + first;
+
+	row->tableoid = DatumGetObjectId(values[0]);
+	row->tid = *(ItemPointer) DatumGetPointer(values[1]);
+	row->xmin = DatumGetTransactionId(values[2]);
+	row->file = file_of(filling, row->tableoid);
+	row->horizon = GetActiveSnapshot()->xmin;
+}
+
+/* Likewise its key and its inputs. */
 static void
 fill(JobFilling *filling, JobRow *row, TupleTableSlot *slot, int first, bool with_keys)
 {
 	const JobPlan *plan = filling->run->plan;
 	const JobKeyType *types = filling->run->reader->key_types;
-	const Datum *values = slot->tts_values + first;
-	const bool *nulls = slot->tts_isnull + first;
+	const Datum *values = slot->tts_values + first + PLACE_COLUMNS;
+	const bool *nulls = slot->tts_isnull + first + PLACE_COLUMNS;
 
-	row->tableoid = DatumGetObjectId(*values++);
-	row->tid = *(ItemPointer) DatumGetPointer(*values++);
-	row->xmin = DatumGetTransactionId(*values++);
-	row->file = file_of(filling, row->tableoid);
-	row->horizon = GetActiveSnapshot()->xmin;
-	nulls += 3;
+	fill_place(filling, row, slot, first);
 	for (int i = 0; i < plan->keys_count; i++)
 		if (with_keys)
 			row->keys[i] = job_filling_value(filling, values[i], types[i].length, types[i].by_value);
@@ -192,35 +203,65 @@ read_up_to(JobRun *run, Reading *reading, const Datum *behind, const Datum *up_t
 typedef struct Ahead
 {
 	JobRun	   *run;
-	Datum	   *keys;
+	JobRow	   *row;
+	bool		found;
 } Ahead;
 
 static bool
 receive_ahead(TupleTableSlot *slot, void *arg)
 {
 	Ahead	   *ahead = arg;
+	JobFilling	filling = {.run = ahead->run};
 	const JobKeyType *types = ahead->run->reader->key_types;
 
 	slot_getallattrs(slot);
-	ahead->keys = palloc(sizeof(Datum) * ahead->run->plan->keys_count);
+	fill_place(&filling, ahead->row, slot, 0);
+	ahead->row->keys = palloc(sizeof(Datum) * ahead->run->plan->keys_count);
 	for (int i = 0; i < ahead->run->plan->keys_count; i++)
-		ahead->keys[i] = datumCopy(slot->tts_values[3 + i], types[i].by_value, types[i].length);
+		ahead->row->keys[i] = datumCopy(slot->tts_values[PLACE_COLUMNS + i], types[i].by_value, types[i].length);
+	ahead->found = true;
 	return true;
 }
 
-/* The key that is keys_ahead further; NULL: there are not so many before the end. */
-static Datum *
-find_ahead(JobRun *run, const Datum *behind)
+/* The row that is so many further, whatever the condition; false: there are not so many before the end. */
+static bool
+find_ahead(JobRun *run, const Datum *behind, int64 keys, JobRow *row)
 {
 	JobReader  *reader = run->reader;
 	JobStatement *statement = &reader->statements[JOB_READ_AHEAD + (behind != NULL)];
-	Ahead		ahead = {.run = run};
+	Ahead		ahead = {.run = run,.row = row};
 
 	if (statement->plan == NULL)
 		prepare_read(run, statement, behind != NULL, reader->high != NULL, true);
-	job_statement_query(statement, parameters(run, behind, reader->high, reader->keys_ahead - 1), JOB_PLANNING_BY_INDEX,
-						NULL, receive_ahead, &ahead);
-	return ahead.keys;
+	job_statement_query(statement, parameters(run, behind, reader->high, keys - 1), JOB_PLANNING_BY_INDEX, NULL,
+						receive_ahead, &ahead);
+	return ahead.found;
+}
+
+static const Datum *
+behind_what(const JobRun *run)
+{
+	return run->position != NULL ? run->position : run->reader->low;
+}
+
+bool
+job_scan_next(JobRun *run, JobRow *row)
+{
+	bool		found;
+
+	job_spi_begin();
+	found = find_ahead(run, behind_what(run), 1, row);
+	job_spi_end();
+	return found;
+}
+
+/* 0: any number */
+static int64
+keys_at_most(const JobReader *reader)
+{
+	if (reader->keys_ahead == 0 || reader->keys_careful == 0)
+		return Max(reader->keys_ahead, reader->keys_careful);
+	return Min(reader->keys_ahead, reader->keys_careful);
 }
 
 static void
@@ -237,20 +278,21 @@ adapt(JobReader *reader, const Reading *reading, double seconds)
 
 /* Returns the key up to which all was read, unless the chunk is full; NULL: the end. */
 static Datum *
-read_bounded(JobRun *run, Reading *reading, const Datum *behind)
+read_bounded(JobRun *run, Reading *reading, const Datum *behind, int64 keys)
 {
 	instr_time	begun;
 	instr_time	ended;
-	Datum	   *ahead;
+	JobRow		ahead = {.keys = NULL};
 
 	INSTR_TIME_SET_CURRENT(begun);
-	ahead = find_ahead(run, behind);
+	(void) find_ahead(run, behind, keys, &ahead);
 	reading->bounded = true;
-	read_up_to(run, reading, behind, ahead != NULL ? ahead : run->reader->high);
+	read_up_to(run, reading, behind, ahead.keys != NULL ? ahead.keys : run->reader->high);
 	INSTR_TIME_SET_CURRENT(ended);
 	INSTR_TIME_SUBTRACT(ended, begun);
-	adapt(run->reader, reading, INSTR_TIME_GET_DOUBLE(ended));
-	return ahead;
+	if (keys == run->reader->keys_ahead)
+		adapt(run->reader, reading, INSTR_TIME_GET_DOUBLE(ended));
+	return ahead.keys;
 }
 
 static void
@@ -259,17 +301,17 @@ read_rows(JobRun *run, JobChunk *chunk, int rows_max)
 	JobReader  *reader = run->reader;
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "infer job read", ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	const Datum *behind = run->position != NULL ? run->position : reader->low;
+	const Datum *behind = behind_what(run);
 	Reading		reading = {.filling = {.run = run,.chunk = chunk,.rows_max = rows_max}};
 	Datum	   *ahead = NULL;
 
 	job_spi_begin();
-	if (reader->keys_ahead == 0)
+	if (keys_at_most(reader) == 0)
 		read_up_to(run, &reading, behind, reader->high);
 	if (reading.refused)
 		reader->keys_ahead = AHEAD_FIRST;
-	if (reader->keys_ahead > 0)
-		ahead = read_bounded(run, &reading, behind);
+	if (keys_at_most(reader) > 0)
+		ahead = read_bounded(run, &reading, behind, keys_at_most(reader));
 	job_spi_end();
 	chunk->last = !reading.filling.full && ahead == NULL;
 	if (reading.filling.full)
@@ -297,8 +339,9 @@ receive_item(TupleTableSlot *slot, void *arg)
 	return true;
 }
 
+/* bare: the places alone, whatever the condition. */
 static void
-prepare_items(JobRun *run, JobStatement *statement)
+prepare_items(JobRun *run, JobStatement *statement, bool bare)
 {
 	const JobPlan *plan = run->plan;
 	const JobKeyType *key_types = run->reader->key_types;
@@ -318,39 +361,68 @@ prepare_items(JobRun *run, JobStatement *statement)
 	appendStringInfoString(&sql, "SELECT " JOB_GIVEN ".c1, infer_job_source.* FROM " JOB_GIVEN
 						   ",\n LATERAL (SELECT tableoid, ctid, xmin");
 	job_sql_columns(&sql, plan->keys_count, plan->keys);
-	job_sql_columns(&sql, plan->inputs_count, plan->inputs);
-	appendStringInfoString(&sql, job_sql_from(plan));
+	if (!bare)
+		job_sql_columns(&sql, plan->inputs_count, plan->inputs);
+	appendStringInfoString(&sql, bare ? job_sql_from_all(plan) : job_sql_from(plan));
 	job_sql_equal_given(&sql, plan->keys_count, plan->keys, "", key_types, 2, false);
 	appendStringInfoString(&sql, ") AS infer_job_source");
 	job_statement_prepare(statement, sql.data, 0, NULL, columns, CURSOR_OPT_NO_SCROLL);
 }
 
 static void
-read_items(JobRun *run, JobChunk *chunk)
+read_by_keys(JobRun *run, int number, const JobRow *rows, int rows_count, JobReceive receive, void *arg)
 {
-	JobStatement *statement = &run->reader->statements[JOB_READ_ITEMS];
+	JobStatement *statement = &run->reader->statements[number];
 	int			keys_count = run->plan->keys_count;
-	JobFilling	filling = {.run = run,.chunk = chunk};
 	Datum	   *values = palloc(sizeof(Datum) * (keys_count + 1));
 	bool	   *nulls = palloc0(sizeof(bool) * (keys_count + 1));
 	Tuplestorestate *given;
 
 	job_spi_begin();
 	if (statement->plan == NULL)
-		prepare_items(run, statement);
+		prepare_items(run, statement, number == JOB_READ_PLACE);
 	given = tuplestore_begin_heap(false, false, work_mem);
-	for (int i = 0; i < chunk->rows_count; i++)
+	for (int i = 0; i < rows_count; i++)
 	{
 		values[0] = Int32GetDatum(i);
-		memcpy(values + 1, chunk->rows[i].keys, sizeof(Datum) * keys_count);
+		memcpy(values + 1, rows[i].keys, sizeof(Datum) * keys_count);
 		tuplestore_putvalues(given, statement->given, values, nulls);
 	}
 	job_statement_give(statement, given);
 	job_statement_plan(statement, JOB_PLANNING_BY_ROW);
-	job_statement_query(statement, NULL, JOB_PLANNING_BY_ROW, NULL, receive_item, &filling);
+	job_statement_query(statement, NULL, JOB_PLANNING_BY_ROW, NULL, receive, arg);
 	job_statement_take();
 	tuplestore_end(given);
 	job_spi_end();
+}
+
+static void
+read_items(JobRun *run, JobChunk *chunk)
+{
+	JobFilling	filling = {.run = run,.chunk = chunk};
+
+	read_by_keys(run, JOB_READ_ITEMS, chunk->rows, chunk->rows_count, receive_item, &filling);
+}
+
+static bool
+receive_place(TupleTableSlot *slot, void *arg)
+{
+	Ahead	   *place = arg;
+	JobFilling	filling = {.run = place->run};
+
+	slot_getallattrs(slot);
+	fill_place(&filling, place->row, slot, 1);
+	place->found = true;
+	return true;
+}
+
+bool
+job_scan_place(JobRun *run, JobRow *row)
+{
+	Ahead		place = {.run = run,.row = row};
+
+	read_by_keys(run, JOB_READ_PLACE, row, 1, receive_place, &place);
+	return place.found;
 }
 
 const JobReaderOps job_reader_scan_ops = {

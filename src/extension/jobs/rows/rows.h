@@ -8,7 +8,7 @@
  *				columns, and each execution the rows
  *
  * Files
- *	statement.c		statements, and what they are given
+ *	statement.c		statements, and what they are given		attempt.c		steps that may fail
  *	read.c			job.h's calls, and the chunk as a receiver of rows
  *	read_scan.c		rows of a table, in the order of their key		read_input.c	those of infer.job_input
  *	sample.c		how many rows there are, and where ranges of them end
@@ -27,6 +27,17 @@
 #include "utils/tuplestore.h"
 
 #include "../job.h"
+
+/* ---- attempt.c ---- */
+
+/*
+ * Runs it in a subtransaction; NULL: it succeeded.  Else its error, in the current memory context, and all is as it was
+ * before.
+ */
+extern ErrorData *job_attempt(void (*step) (void *arg), void *arg);
+
+/* Whether an expression may have raised it because of a row's values. */
+extern bool job_error_may_be_of_row(int sqlerrcode);
 
 /* ---- statement.c ---- */
 
@@ -137,6 +148,7 @@ enum								/* a reader's statements */
 	JOB_READ_ROWS,					/* four: from the first key, behind a position; to the last key, up to one */
 	JOB_READ_AHEAD = JOB_READ_ROWS + 4,	/* two: the key that is so many further, from the first, or behind a position */
 	JOB_READ_ITEMS = JOB_READ_AHEAD + 2,
+	JOB_READ_PLACE,					/* of a row with a key, whether it meets the condition or not */
 	JOB_READ_STATEMENTS
 };
 
@@ -164,6 +176,7 @@ struct JobReader
 	int			sorted;				/* times that a full chunk was sorted */
 	bool		by_index;			/* planner is told to read by the index */
 	int64		keys_ahead;			/* that a read passes over at most; 0: no matter */
+	int64		keys_careful;		/* likewise, near a row that cannot be read: see runner/reading.c */
 
 	/* of infer.job_input */
 	bool		placed;				/* the next two are known */
@@ -201,6 +214,13 @@ extern Datum job_filling_value(JobFilling *filling, Datum value, int16 length, b
 
 /* Sets run->position to a copy of these; NULL: none. */
 extern void job_reader_move(JobRun *run, const Datum *keys);
+
+/*
+ * A scan's next row behind run->position, whether it meets the condition or not; false: there is none.  And the
+ * row with row->keys.  Sets place and keys, not the inputs.  In the current memory context.
+ */
+extern bool job_scan_next(JobRun *run, JobRow *row);
+extern bool job_scan_place(JobRun *run, JobRow *row);
 
 /* ---- writers ---- */
 

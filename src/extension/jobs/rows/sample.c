@@ -4,6 +4,9 @@
  *
  * Up to COUNT_MAX rows by the planner's estimate are counted; more are estimated.  Ranges come from keys
  * in order: all of them where they were few enough to count, else those of blocks that are taken at random.
+ *
+ * A condition that fails for a row is that row's error when it is read.  Here it only keeps the rows from being
+ * counted, and the ranges are those of the whole table.
  */
 #include "postgres.h"
 
@@ -23,7 +26,6 @@
 #include "utils/memutils.h"
 #include "utils/plancache.h"
 #include "utils/rel.h"
-#include "utils/resowner.h"
 
 #include "rows.h"
 
@@ -62,9 +64,16 @@ get_number(const char *sql)
 	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
 }
 
+static bool
+receive_null(TupleTableSlot *slot, void *arg)
+{
+	*(bool *) arg = true;
+	return false;
+}
+
 /*
  * A unique index lets NULLs pass, and a read by key passes over them: they are an error rather than left out
- * in silence.
+ * in silence.  Looked for by the index, so that the condition is evaluated for those rows only.
  */
 static void
 check_keys(JobRun *run, const char *from)
@@ -73,8 +82,14 @@ check_keys(JobRun *run, const char *from)
 
 	for (int i = 0; i < plan->keys_count; i++)
 	{
-		job_spi_execute(psprintf("SELECT%s\n AND %s IS NULL LIMIT 1", from, plan->keys[i].sql));
-		if (SPI_processed > 0)
+		JobStatement statement = {0};
+		bool		found = false;
+
+		job_statement_prepare(&statement, psprintf("SELECT%s\n AND %s IS NULL LIMIT 1", from, plan->keys[i].sql), 0, NULL,
+							  NULL, CURSOR_OPT_NO_SCROLL);
+		job_statement_query(&statement, NULL, JOB_PLANNING_BY_INDEX, NULL, receive_null, &found);
+		SPI_freeplan(statement.plan);
+		if (found)
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("key column %s is NULL in some rows", plan->keys[i].sql),
@@ -82,32 +97,56 @@ check_keys(JobRun *run, const char *from)
 	}
 }
 
+/* Runs a step that evaluates the condition; false: that failed for a row. */
+static bool
+is_done(void (*step) (void *arg), void *arg)
+{
+	ErrorData  *error = job_attempt(step, arg);
+
+	if (error != NULL && !job_error_may_be_of_row(error->sqlerrcode))
+		ReThrowError(error);
+	return error == NULL;
+}
+
+typedef struct Count
+{
+	const char *from;
+	int64		rows;
+} Count;
+
+static void
+count_rows(void *arg)
+{
+	Count	   *count = arg;
+
+	job_spi_begin();
+	count->rows = get_number(psprintf("SELECT pg_catalog.count(*) FROM (SELECT%s\n LIMIT %d) AS infer_job_source",
+									  count->from, 2 * COUNT_MAX));
+	job_spi_end();
+}
+
 int64
 job_scan_count(JobRun *run, bool *estimated)
 {
 	MemoryContext old = CurrentMemoryContext;
 	MemoryContext context = AllocSetContextCreate(old, "infer job count", ALLOCSET_SMALL_SIZES);
-	char	   *from;
 	double		guess;
-	int64		count;
+	Count		count = {0};
 
 	job_spi_begin();
 	MemoryContextSwitchTo(context);
-	from = job_sql_from(run->plan);
-	check_keys(run, from);
-	guess = estimate(psprintf("SELECT%s", from));
-	*estimated = guess > COUNT_MAX;
+	count.from = job_sql_from(run->plan);
+	check_keys(run, count.from);
+	guess = estimate(psprintf("SELECT%s", count.from));
+	*estimated = guess > COUNT_MAX || !is_done(count_rows, &count);
 	if (*estimated)
-		count = (int64) guess;
+		count.rows = (int64) guess;
 	else
-	{
-		count = get_number(psprintf("SELECT pg_catalog.count(*) FROM (SELECT%s\n LIMIT %d) AS infer_job_source", from, 2 * COUNT_MAX));
-		*estimated = count >= 2 * COUNT_MAX;
-	}
+		*estimated = count.rows >= 2 * COUNT_MAX;
 	MemoryContextSwitchTo(old);
 	job_spi_end();
 	MemoryContextDelete(context);
-	return count;
+	return count.rows;
 }
 
 /* ---- ranges ---- */
@@ -116,6 +155,7 @@ typedef struct Sample
 {
 	JobRun	   *run;
 	MemoryContext context;
+	char	   *from;
 	Datum	  **keys;
 	int			count;
 	int			space;
@@ -198,27 +238,42 @@ places(Oid table)
 }
 
 static void
-take_sample(Sample *sample)
+take_sample_of(void *arg)
 {
+	Sample	   *sample = arg;
 	const JobPlan *plan = sample->run->plan;
 	JobStatement statement = {0};
 	Oid			type = TIDARRAYOID;
 	Datum		tids;
-	bool		estimated = estimate(psprintf("SELECT%s", job_sql_from(plan))) > SAMPLE_ALL;
+	bool		estimated;
 	StringInfoData sql;
 
+	job_spi_begin();
+	sample->count = 0;
+	estimated = estimate(psprintf("SELECT%s", sample->from)) > SAMPLE_ALL;
 	initStringInfo(&sql);
 	appendStringInfoString(&sql, "SELECT ");
 	for (int i = 0; i < plan->keys_count; i++)
 		appendStringInfo(&sql, "%s%s", i == 0 ? "" : ", ", plan->keys[i].sql);
-	appendStringInfoString(&sql, job_sql_from(plan));
+	appendStringInfoString(&sql, sample->from);
 	if (estimated)
 		appendStringInfoString(&sql, "\n AND ctid OPERATOR(pg_catalog.=) ANY ($1)");
 	job_statement_prepare(&statement, sql.data, estimated ? 1 : 0, &type, NULL, CURSOR_OPT_CUSTOM_PLAN);
 	tids = estimated ? PointerGetDatum(places(plan->table)) : (Datum) 0;
 	job_statement_query(&statement, estimated ? &tids : NULL, JOB_PLANNING_FREE, NULL, receive_key, sample);
 	SPI_freeplan(statement.plan);
+	job_spi_end();
 	qsort_arg(sample->keys, sample->count, sizeof(Datum *), compare_samples, sample);
+}
+
+static void
+take_sample(Sample *sample)
+{
+	sample->from = job_sql_from(sample->run->plan);
+	if (is_done(take_sample_of, sample))
+		return;
+	sample->from = job_sql_from_all(sample->run->plan);
+	take_sample_of(sample);
 }
 
 JobKey *
@@ -235,9 +290,7 @@ job_scan_ranges(JobRun *run, int shards, int *count)
 	sample.context = AllocSetContextCreate(CurrentMemoryContext, "infer job sample", ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(sample.context);
 	sample.keys = palloc(sizeof(Datum *) * sample.space);
-	job_spi_begin();
 	take_sample(&sample);
-	job_spi_end();
 	MemoryContextSwitchTo(context);
 	if (sample.count >= shards * SAMPLE_MIN)
 		for (int i = 1; i < shards; i++)

@@ -14,7 +14,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -22,7 +21,6 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 
 #include "../lines/lines.h"
 #include "rows.h"
@@ -107,39 +105,40 @@ job_rows_write(JobRun *run, const JobStatement *statement, JobPlanning planning,
 
 /* ---- one try ---- */
 
+typedef struct Try
+{
+	JobRun	   *run;
+	JobRow	  **rows;
+	int			count;
+	bool		surely;
+} Try;
+
+static void
+write_now(void *arg)
+{
+	const Try  *this = arg;
+
+	MemoryContextSwitchTo(this->run->writer->context);
+	job_spi_begin();
+	this->run->writer->ops->write(this->run, this->rows, this->count, this->surely);
+	job_spi_end();
+}
+
 /* NULL: it succeeded.  Else the error, in the current context, and everything is as it was before. */
 static ErrorData *
 try(JobRun *run, JobRow **rows, int count, bool surely)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	ErrorData  *volatile error = NULL;
+	Try			this = {.run = run,.rows = rows,.count = count,.surely = surely};
+	ErrorData  *error;
 
 	MemoryContextReset(run->writer->context);
-	BeginInternalSubTransaction(NULL);
-	PG_TRY();
-	{
-		MemoryContextSwitchTo(run->writer->context);
-		job_spi_begin();
-		run->writer->ops->write(run, rows, count, surely);
-		job_spi_end();
-		MemoryContextSwitchTo(context);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		if (run->writer->ops->give_up != NULL)
-			run->writer->ops->give_up();
-		for (int i = 0; i < count; i++)
-			rows[i]->outcome = JOB_ROW_COMPUTED;
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
+	error = job_attempt(write_now, &this);
+	if (error == NULL)
+		return NULL;
+	if (run->writer->ops->give_up != NULL)
+		run->writer->ops->give_up();
+	for (int i = 0; i < count; i++)
+		rows[i]->outcome = JOB_ROW_COMPUTED;
 	return error;
 }
 

@@ -1,21 +1,24 @@
 /*
  * reading.c
- *	  Rows whose inputs cannot be read: an expression that fails for one row is that row's error.
+ *	  Rows that cannot be read: where the condition or an input's expression fails for one row, that is the row's error.
  *
  * A read of a scan is tried in a subtransaction.  If it fails for a reason that rows can have (a division by zero,
- * a cast), fewer rows are read, down to one; later reads have twice as many again from time to time.  The one
- * row is found without its inputs, and then read by its key: so it is told from the row behind it, which a
- * read looks at as well.
+ * a cast), the next one passes over fewer keys of the table, down to one, whose row is the one that fails; later
+ * ones pass over more again.
+ *
+ * Where the row is, is looked up before it is tried by itself: if somebody changes it in between, the error is of
+ * another version than the one that is known, which nobody is told of as failed.
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
-#include "utils/snapmgr.h"
 
 #include "../rows/rows.h"
 #include "runner.h"
+
+#define KEYS_CAREFUL_FIRST	4		/* times the rows that were to be read */
+#define KEYS_CAREFUL_FEWER	4		/* times fewer after an error */
+#define KEYS_CAREFUL_MAX	4000000	/* then any number again */
 
 typedef struct Read
 {
@@ -27,166 +30,115 @@ typedef struct Read
 } Read;
 
 static void
-read_now(const Read *read)
+read_now(void *arg)
 {
+	const Read *read = arg;
+
 	if (read->items != NULL)
 		job_read_items(read->run, read->chunk, read->items, read->items_count);
 	else
 		job_read(read->run, read->chunk, read->rows_max);
 }
 
-static bool
-may_be_of_row(int sqlerrcode)
-{
-	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
-	{
-		case ERRCODE_TO_CATEGORY(ERRCODE_CARDINALITY_VIOLATION):
-		case ERRCODE_TO_CATEGORY(ERRCODE_DATA_EXCEPTION):
-		case ERRCODE_TO_CATEGORY(ERRCODE_INTEGRITY_CONSTRAINT_VIOLATION):
-		case ERRCODE_TO_CATEGORY(ERRCODE_EXTERNAL_ROUTINE_EXCEPTION):
-		case ERRCODE_TO_CATEGORY(ERRCODE_EXTERNAL_ROUTINE_INVOCATION_EXCEPTION):
-		case ERRCODE_TO_CATEGORY(ERRCODE_PROGRAM_LIMIT_EXCEEDED):
-		case ERRCODE_TO_CATEGORY(ERRCODE_PLPGSQL_ERROR):
-			return true;
-	}
-	return false;
-}
-
 /* The error, in the chunk's context, if a row may be the reason; NULL: it has been read. */
 static ErrorData *
-try_to_read(const Read *read)
+try_to_read(Read *read)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	ErrorData  *volatile error = NULL;
+	MemoryContext context = MemoryContextSwitchTo(read->chunk->context);
+	ErrorData  *error = job_attempt(read_now, read);
 
-	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		read_now(read);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		if (!may_be_of_row(geterrcode()))
-			PG_RE_THROW();
-		MemoryContextSwitchTo(read->chunk->context);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
+	if (error != NULL && !job_error_may_be_of_row(error->sqlerrcode))
+		ReThrowError(error);
 	return error;
 }
 
-/* Of the same rows, without their inputs. */
-static JobRun *
-run_of_keys(Runner *runner)
+/* A row by itself, whose place is known, is the chunk. */
+static void
+read_item(Read *read, const JobRow *place)
 {
-	MemoryContext old = MemoryContextSwitchTo(runner->run.context);
-	JobRun	   *run = runner->run_of_keys;
-	JobPlan    *plan;
+	ErrorData  *error = try_to_read(read);
+	JobRow	   *row = &read->chunk->rows[0];
 
-	if (run == NULL)
-	{
-		run = palloc(sizeof(JobRun));
-		plan = palloc(sizeof(JobPlan));
-		*run = runner->run;
-		*plan = *runner->run.plan;
-		plan->inputs_count = 0;
-		run->plan = plan;
-		run->reader = job_reader_make(run);
-		runner->run_of_keys = run;
-	}
-	run->position = runner->run.position;
-	MemoryContextSwitchTo(old);
-	return run;
+	if (error == NULL)
+		return;
+	row->tableoid = place->tableoid;
+	row->file = place->file;
+	row->tid = place->tid;
+	row->xmin = place->xmin;
+	row->horizon = place->horizon;
+	row->outcome = JOB_ROW_FAILED;
+	row->error = error;
 }
 
-/* The next row by itself, which has failed if it cannot be read. */
+/* The next row of the table: of the chunk if it meets the condition, or has failed. */
 static void
-read_one(Runner *runner, JobChunk *chunk)
+read_next(Runner *runner, JobChunk *chunk)
 {
 	JobItem		item = {0};
 	Read		read = {.run = &runner->run,.chunk = chunk,.items = &item,.items_count = 1};
-	JobRun	   *keys = run_of_keys(runner);
-	ErrorData  *error;
-	JobRow		found;
-	JobRow	   *row;
-	bool		last;
+	JobRow		next = {0};
 
-	job_read(keys, chunk, 1);
-	last = chunk->last;
-	if (chunk->rows_count == 0)
+	if (!job_scan_next(&runner->run, &next))
 	{
-		job_reader_move(&runner->run, keys->position);
+		chunk->rows_count = 0;
+		chunk->last = true;
 		return;
 	}
-	found = chunk->rows[0];
-	job_key_make(runner->run.plan, found.keys, &item.key);
-	error = try_to_read(&read);
+	job_key_make(runner->run.plan, next.keys, &item.key);
+	read_item(&read, &next);
 	chunk->of_items = false;
-	chunk->last = last;
-	row = &chunk->rows[0];
-	row->item = NULL;
-	if (error != NULL)
-	{
-		row->tableoid = found.tableoid;
-		row->file = found.file;
-		row->tid = found.tid;
-		row->xmin = found.xmin;
-		row->horizon = found.horizon;
-		row->outcome = JOB_ROW_FAILED;
-		row->error = error;
-	}
-	job_read_back(&runner->run, row);
+	chunk->rows[0].item = NULL;
+	if (chunk->rows[0].outcome == JOB_ROW_GONE)
+		chunk->rows_count = 0;
+	job_reader_move(&runner->run, next.keys);
 }
 
 void
 runner_read(Runner *runner, JobChunk *chunk, int rows_max)
 {
-	Read		read = {.run = &runner->run,.chunk = chunk};
-	int			rows = runner->read_max > 0 ? Min(rows_max, runner->read_max) : rows_max;
+	JobReader  *reader = runner->run.reader;
+	Read		read = {.run = &runner->run,.chunk = chunk,.rows_max = rows_max};
 
 	if (runner->run.plan->source != JOB_SOURCE_SCAN)
 	{
 		job_read(&runner->run, chunk, rows_max);	/* was evaluated when it was materialised */
 		return;
 	}
-	while (read.rows_max = rows, try_to_read(&read) != NULL)
+	while (try_to_read(&read) != NULL)
 	{
-		runner->run.reader->by_index = true;	/* a sort would look at all rows first */
-		if (rows == 1)
+		reader->by_index = true;	/* a sort would look at all rows first */
+		if (reader->keys_careful == 1)
 		{
-			read_one(runner, chunk);
+			read_next(runner, chunk);
 			break;
 		}
-		rows /= 2;
-		runner->read_max = rows;
+		reader->keys_careful = reader->keys_careful == 0 ? (int64) rows_max * KEYS_CAREFUL_FIRST :
+			Max(reader->keys_careful / KEYS_CAREFUL_FEWER, 1);
 	}
-	runner->read_max = runner->read_max == 0 || rows >= rows_max ? 0 : rows * 2;
+	reader->keys_careful *= 2;
+	if (chunk->rows_count >= rows_max || reader->keys_careful > KEYS_CAREFUL_MAX)
+		reader->keys_careful = 0;
 }
 
 void
 runner_read_items(Runner *runner, JobChunk *chunk, JobItem *items, int items_count)
 {
 	Read		read = {.run = &runner->run,.chunk = chunk,.items = items,.items_count = items_count};
-	ErrorData  *error;
 
 	if (runner->run.plan->source != JOB_SOURCE_SCAN)
 	{
 		job_read_items(&runner->run, chunk, items, items_count);
 		return;
 	}
-	while ((error = try_to_read(&read)) != NULL)
+	while (try_to_read(&read) != NULL)
 	{
+		JobRow		place = {.keys = chunk->rows[0].keys};
+
 		if (read.items_count == 1)
 		{
-			chunk->rows[0].outcome = JOB_ROW_FAILED;
-			chunk->rows[0].error = error;
+			(void) job_scan_place(&runner->run, &place);
+			read_item(&read, &place);
 			return;
 		}
 		read.items_count /= 2;		/* the others are still due */

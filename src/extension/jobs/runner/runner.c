@@ -182,7 +182,6 @@ begin_session(void)
 	runner.chunks_count = 0;
 	runner.items_due = 0;
 	runner.items_after = 0;
-	runner.run_of_keys = NULL;
 	INSTR_TIME_SET_ZERO(runner.written);
 }
 

@@ -55,8 +55,6 @@ typedef struct Runner
 	TimestampTz items_due;			/* none of them is due before */
 	int64		items_after;		/* the next ones are looked for behind this one */
 	instr_time	written;			/* when the last chunk was; zero: none was */
-	JobRun	   *run_of_keys;		/* reading.c's */
-	int			read_max;			/* rows of the next read, where some could not be read; 0: any number */
 } Runner;
 
 /* ---- transaction.c ---- */

@@ -1,0 +1,112 @@
+# Errors that are one row's alone: of the condition, of inputs that are read again, of triggers that raise what
+# locks raise.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use InferServer;
+use Test::More;
+use TinyModel;
+
+my $server = InferServer->start('infer.engine_timeout' => '10min', autovacuum => 'off');
+
+$server->safe_psql("SELECT infer.create_model('add', data => " . sql_bytes(add_model(1)) . ")");
+
+sub submit
+{
+	my ($arguments) = @_;
+
+	return $server->safe_psql("SELECT infer.submit_job('add', $arguments)");
+}
+
+sub ended
+{
+	my ($job) = @_;
+
+	$server->safe_psql("SELECT infer.wait_job($job, '$InferServer::timeout s')");
+	return $server->safe_psql("SELECT state, total, done, failed, gone FROM infer.jobs WHERE job = $job", options => [ '-F', ' ' ]);
+}
+
+sub errors
+{
+	my ($job) = @_;
+
+	return $server->safe_psql("SELECT string_agg(key[1] || ' ' || sqlstate, ', ' ORDER BY key[1]::int) FROM infer.job_errors WHERE job = $job");
+}
+
+# ---- conditions ----
+
+# d is 0 where the condition fails; it is met by odd keys.
+$server->safe_psql(<<'SQL');
+CREATE TABLE t (id int PRIMARY KEY, x float8 NOT NULL, d int NOT NULL, y float8);
+INSERT INTO t SELECT g, g, CASE WHEN g IN (1, 2, 1500, 1501, 3000) THEN 0 ELSE g % 2 END FROM generate_series(1, 3000) g;
+UPDATE t SET d = 2 WHERE d = 0 AND id NOT IN (1, 2, 1500, 1501, 3000);
+SQL
+my $job = submit(q{'t', input => 'x', output => 'y', condition => '1 / d = 1'});
+is(ended($job), 'completed 1503 1498 5 0', 'rows for which the condition fails have failed, and the rest is done');
+is(errors($job), '1 22012, 2 22012, 1500 22012, 1501 22012, 3000 22012', 'they are told by their keys');
+is($server->safe_psql('SELECT count(*), bool_and(d = 1 AND y = x + 1) FROM t WHERE y IS NOT NULL'), '1498|t', 'those that meet it were written, and no others');
+
+# Taken up again, they are looked at again.
+$server->safe_psql('UPDATE t SET d = 1 WHERE id IN (1, 2); UPDATE t SET d = 2 WHERE id = 3000');
+is($server->safe_psql("SELECT infer.retry_job($job)"), 5, 'they are tried again');
+is(ended($job), 'completed 1503 1500 2 1', 'what meets the condition by now is done, what does not is gone');
+is(errors($job), '1500 22012, 1501 22012', 'the others fail again');
+
+# Errors of functions, in shards; the row is known to be bad only when it is read.
+$server->safe_psql(<<'SQL');
+UPDATE t SET y = NULL;
+CREATE FUNCTION wanted(d int) RETURNS bool LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+	IF d = 0 THEN
+		RAISE EXCEPTION 'no row for me';
+	END IF;
+	RETURN d = 1;
+END $$;
+SQL
+$job = submit(q{'t', input => 'x', output => 'y', condition => 'wanted(d)', shards => 3});
+is(ended($job), 'completed 1502 1500 2 0', 'the same of what a function in the condition raises, in shards');
+is(errors($job), '1500 P0001, 1501 P0001', 'likewise told');
+is($server->safe_psql("SELECT shards FROM infer.jobs WHERE job = $job"), 3, 'keys were cut into ranges for all that');
+
+# Few rows meet the condition, and the one that fails lies far behind: it is not looked for from the beginning again and again.
+$server->safe_psql(<<'SQL');
+CREATE TABLE far (id int PRIMARY KEY, x float8 NOT NULL, d int NOT NULL, y float8);
+INSERT INTO far SELECT g, g, CASE g WHEN 30000 THEN 0 ELSE 2 END FROM generate_series(1, 30000) g;
+INSERT INTO far SELECT g, g, 1 FROM generate_series(30001, 30010) g;
+CREATE SEQUENCE calls;
+CREATE FUNCTION counted(d int) RETURNS bool LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+	PERFORM nextval('public.calls');
+	RETURN 1 / d = 1;
+END $$;
+SQL
+$job = submit(q{'far', input => 'x', output => 'y', condition => 'counted(d)'});
+is(ended($job), 'completed 11 10 1 0', 'a row that fails behind many that do not meet the condition');
+cmp_ok($server->safe_psql('SELECT last_value FROM calls'), '<', 8 * 30010, 'each row was looked at a few times only');
+
+# ---- a kept column's row that is put off, and then cannot be read ----
+
+$server->safe_psql(<<'SQL');
+CREATE TABLE kept (id int PRIMARY KEY, x float8, d int, y float8, v text);
+SELECT infer.keep_fresh('add', 'kept', input => 'x / d', output => 'y', version_column => 'v');
+INSERT INTO kept SELECT g, g, 1 FROM generate_series(1, 10) g;
+SQL
+ok($server->poll_query_until("SELECT count(*) FROM kept WHERE v = 'add\@1'", 10), 'a kept column is fresh');
+
+# Nobody marks the column when the row changes: what marks the row is the job that put it off.
+my $locker = $server->background_psql;
+kill 'STOP', $server->engine_pid;
+$server->safe_psql('UPDATE kept SET v = NULL');
+ok($server->poll_query_until("SELECT count(*) FROM infer.read_job_workers() w JOIN pg_stat_activity a USING (pid)
+	WHERE w.chunk = 1 AND a.wait_event_type = 'Extension'", 1), 'its job has read all rows');
+$locker->query("SET session_replication_role = replica; BEGIN; UPDATE kept SET d = 0 WHERE id = 5");
+kill 'CONT', $server->engine_pid;
+ok($server->poll_query_until('SELECT pending FROM infer.jobs ORDER BY job DESC LIMIT 1', 1), 'one is locked, and put off');
+$locker->query('COMMIT');
+ok($server->poll_query_until("SELECT v FROM kept WHERE id = 5", 'add@1 failed'), 'which cannot be read then, and is marked');
+$locker->quit;
+
+$server->stop;
+done_testing;
