@@ -99,4 +99,10 @@ gpu_canonical(float x)
 	return x != x ? __int_as_float(0x7FC00000) : x;
 }
 
+static __device__ inline double
+gpu_canonical(double x)
+{
+	return x != x ? __longlong_as_double(0x7FF8000000000000LL) : x;
+}
+
 #endif /* CUDA_KERNELS_KERNEL_H */
