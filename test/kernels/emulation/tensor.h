@@ -1,0 +1,314 @@
+/*
+ * tensor.h
+ *	  Tensor cores on the CPU, for the tests: see cuda/platform/tensor.h.
+ *
+ * A lane's registers hold what the PTX ISA says they hold ("Warp-level Matrix Instructions", the figures of mma.m16n8k16
+ * and of ldmatrix); a product reads those of the other lanes as they stand when all of them have come.  Sums over k are made
+ * from its first element on and rounded once: a GPU may round elsewhere.
+ */
+#ifndef EMULATION_TENSOR_H
+#define EMULATION_TENSOR_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <gpu_platform.h>
+
+#define TENSOR_SM	80
+
+struct tensor_a
+{
+	uint32_t	r[4];
+};
+
+struct tensor_b
+{
+	uint32_t	r[2];
+};
+
+struct tensor_f32
+{
+	float		r[4];
+};
+
+struct tensor_s32
+{
+	int32_t		r[4];
+};
+
+static inline unsigned
+tensor_lane()
+{
+	return threadIdx.x % 32;
+}
+
+static inline int
+tensor_row(unsigned lane, int i)
+{
+	return (int) (lane / 4) + i / 2 * 8;
+}
+
+static inline int
+tensor_column(unsigned lane, int i)
+{
+	return (int) (lane % 4) * 2 + i % 2;
+}
+
+/* ---- operands out of shared memory ---- */
+
+/* Of an 8 × 8 matrix of 16 bits whose rows begin stride bytes apart. */
+static inline uint32_t
+tensor_matrix(const uint8_t *base, unsigned stride)
+{
+	unsigned	lane = tensor_lane();
+	uint32_t	pair;
+
+	if ((uintptr_t) base % 16 != 0 || stride % 16 != 0)
+		__trap();
+	memcpy(&pair, base + lane / 4 * stride + lane % 4 * 4, sizeof(pair));
+	return pair;
+}
+
+static inline uint32_t
+tensor_matrix_turned(const uint8_t *base, unsigned stride)
+{
+	unsigned	lane = tensor_lane();
+	uint16_t	low;
+	uint16_t	high;
+
+	if ((uintptr_t) base % 16 != 0 || stride % 16 != 0)
+		__trap();
+	memcpy(&low, base + lane % 4 * 2 * stride + lane / 4 * 2, sizeof(low));
+	memcpy(&high, base + (lane % 4 * 2 + 1) * stride + lane / 4 * 2, sizeof(high));
+	return low | (uint32_t) high << 16;
+}
+
+static inline void
+tensor_load_a(tensor_a &a, const void *base, unsigned stride)
+{
+	const uint8_t *rows = (const uint8_t *) base;
+
+	__syncwarp();
+	a.r[0] = tensor_matrix(rows, stride);
+	a.r[1] = tensor_matrix(rows + 8 * stride, stride);
+	a.r[2] = tensor_matrix(rows + 16, stride);
+	a.r[3] = tensor_matrix(rows + 8 * stride + 16, stride);
+}
+
+static inline void
+tensor_load_b(tensor_b &b, const void *base, unsigned stride)
+{
+	const uint8_t *rows = (const uint8_t *) base;
+
+	__syncwarp();
+	b.r[0] = tensor_matrix(rows, stride);
+	b.r[1] = tensor_matrix(rows + 16, stride);
+}
+
+static inline void
+tensor_load_b_pair(tensor_b &b0, tensor_b &b1, const void *base, unsigned stride)
+{
+	tensor_load_b(b0, base, stride);
+	tensor_load_b(b1, (const uint8_t *) base + 8 * stride, stride);
+}
+
+static inline void
+tensor_load_b_turned(tensor_b &b, const void *base, unsigned stride)
+{
+	const uint8_t *rows = (const uint8_t *) base;
+
+	__syncwarp();
+	b.r[0] = tensor_matrix_turned(rows, stride);
+	b.r[1] = tensor_matrix_turned(rows + 8 * stride, stride);
+}
+
+static inline void
+tensor_load_b_pair_turned(tensor_b &b0, tensor_b &b1, const void *base, unsigned stride)
+{
+	tensor_load_b_turned(b0, base, stride);
+	tensor_load_b_turned(b1, (const uint8_t *) base + 16, stride);
+}
+
+/* ---- products ---- */
+
+struct tensor_operands				/* of a warp */
+{
+	tensor_a	a[32];
+	tensor_b	b[32];
+};
+
+/* All lanes' operands; to be followed by __syncwarp() when they have been read. */
+static inline const tensor_operands &
+tensor_gather(const tensor_a &a, const tensor_b &b)
+{
+	static tensor_operands warps[EMULATION_THREADS_MAX / 32];
+	tensor_operands &warp = warps[threadIdx.x / 32];
+
+	warp.a[tensor_lane()] = a;
+	warp.b[tensor_lane()] = b;
+	__syncwarp();
+	return warp;
+}
+
+static inline float
+tensor_number(uint32_t pair, int half)
+{
+	return __uint_as_float(half == 0 ? pair << 16 : pair & 0xFFFF0000u);
+}
+
+static inline void
+tensor_multiply(tensor_f32 &sums, const tensor_a &a, const tensor_b &b)
+{
+	const tensor_operands &warp = tensor_gather(a, b);
+
+	for (int i = 0; i < 4; i++)
+	{
+		int			row = tensor_row(tensor_lane(), i);
+		int			column = tensor_column(tensor_lane(), i);
+		double		sum = 0;
+
+		for (int k = 0; k < 16; k++)
+		{
+			uint32_t	from_a = warp.a[row % 8 * 4 + k % 8 / 2].r[row / 8 + k / 8 * 2];
+			uint32_t	from_b = warp.b[column * 4 + k % 8 / 2].r[k / 8];
+
+			sum += (double) tensor_number(from_a, k % 2) * (double) tensor_number(from_b, k % 2);
+		}
+		sums.r[i] = (float) ((double) sums.r[i] + sum);
+	}
+	__syncwarp();
+}
+
+/* a_signed: else its bytes are 0 to 255 */
+static inline void
+tensor_multiply_bytes(tensor_s32 &sums, const tensor_a &a, const tensor_b &b, bool a_signed)
+{
+	const tensor_operands &warp = tensor_gather(a, b);
+
+	for (int i = 0; i < 4; i++)
+	{
+		int			row = tensor_row(tensor_lane(), i);
+		int			column = tensor_column(tensor_lane(), i);
+		uint32_t	sum = (uint32_t) sums.r[i];
+
+		for (int k = 0; k < 32; k++)
+		{
+			uint32_t	from_a = warp.a[row % 8 * 4 + k % 16 / 4].r[row / 8 + k / 16 * 2] >> (k % 4 * 8) & 255;
+			uint32_t	from_b = warp.b[column * 4 + k % 16 / 4].r[k / 16] >> (k % 4 * 8) & 255;
+
+			sum += (uint32_t) ((a_signed ? (int8_t) from_a : (int) from_a) * (int8_t) from_b);
+		}
+		sums.r[i] = (int32_t) sum;
+	}
+	__syncwarp();
+}
+
+static inline void
+tensor_multiply_s8(tensor_s32 &sums, const tensor_a &a, const tensor_b &b)
+{
+	tensor_multiply_bytes(sums, a, b, true);
+}
+
+static inline void
+tensor_multiply_u8(tensor_s32 &sums, const tensor_a &a, const tensor_b &b)
+{
+	tensor_multiply_bytes(sums, a, b, false);
+}
+
+static inline uint32_t
+tensor_rounded(float x)
+{
+	uint32_t	bits = __float_as_uint(x);
+
+	return x != x ? 0x7FFF : (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+}
+
+static inline uint32_t
+tensor_pair(float low, float high)
+{
+	return tensor_rounded(low) | tensor_rounded(high) << 16;
+}
+
+static inline void
+tensor_pack(tensor_a &a, const tensor_f32 &left, const tensor_f32 &right)
+{
+	a.r[0] = tensor_pair(left.r[0], left.r[1]);
+	a.r[1] = tensor_pair(left.r[2], left.r[3]);
+	a.r[2] = tensor_pair(right.r[0], right.r[1]);
+	a.r[3] = tensor_pair(right.r[2], right.r[3]);
+}
+
+/* ---- copies: made as late as is allowed, so that a wait that is missing shows ---- */
+
+struct tensor_copies				/* of a thread; a group's copies follow one another */
+{
+	enum
+	{
+		MOST = 256
+	};
+	uint8_t    *to[MOST];
+	const uint8_t *from[MOST];		/* NULL: zeros */
+	uint32_t	group[MOST];
+	uint32_t	count;
+	uint32_t	groups;				/* committed */
+};
+
+static inline tensor_copies &
+tensor_pending()
+{
+	static tensor_copies threads[EMULATION_THREADS_MAX];
+
+	return threads[threadIdx.x];
+}
+
+/* Makes those of the groups before `group`. */
+static inline void
+tensor_copy_until(uint32_t group)
+{
+	tensor_copies &copies = tensor_pending();
+	uint32_t	left = 0;
+
+	for (uint32_t i = 0; i < copies.count; i++)
+	{
+		if ((int32_t) (copies.group[i] - group) < 0)
+		{
+			if (copies.from[i] != nullptr)
+				memcpy(copies.to[i], copies.from[i], 16);
+			else
+				memset(copies.to[i], 0, 16);
+			continue;
+		}
+		copies.to[left] = copies.to[i];
+		copies.from[left] = copies.from[i];
+		copies.group[left++] = copies.group[i];
+	}
+	copies.count = left;
+}
+
+static inline void
+tensor_copy(void *shared, const void *global, bool there)
+{
+	tensor_copies &copies = tensor_pending();
+
+	if ((uintptr_t) shared % 16 != 0 || (uintptr_t) global % 16 != 0 || copies.count == tensor_copies::MOST)
+		__trap();
+	copies.to[copies.count] = (uint8_t *) shared;
+	copies.from[copies.count] = there ? (const uint8_t *) global : nullptr;
+	copies.group[copies.count++] = copies.groups;
+}
+
+static inline void
+tensor_copy_commit()
+{
+	tensor_pending().groups++;
+}
+
+template <int GROUPS>
+static inline void
+tensor_copy_wait()
+{
+	tensor_copy_until(tensor_pending().groups - GROUPS);
+}
+
+#endif /* EMULATION_TENSOR_H */
