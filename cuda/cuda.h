@@ -19,7 +19,8 @@
  *	rows go down, an event is recorded.  The watcher of the GPU sees the event and completes the ticket.
  *
  * The arena of a run, in device memory: the struct gpu_batch with its arrays, the bindings' copies, the intermediate tensors,
- * the plans' scratch.  Its layout is a function of the program and run->items alone.
+ * the plans' scratch.  Its layout is a function of the program and run->items alone, which are the batch's rounded up
+ * (layout.cu).
  *
  * Invariants
  *	- Whoever opens the device has checked nothing: an op is passed to the host's supports() first, which refuses what is
@@ -30,6 +31,8 @@
 #define CUDA_CUDA_H
 
 #include <gpu_platform.h>
+
+#include <pthread.h>
 
 extern "C"
 {
@@ -47,16 +50,58 @@ struct cuda_device;
 struct cuda_plan;
 struct cuda_run;
 
-struct cuda_gpu						/* memory.cu holds the lock of used */
+struct cuda_gpu						/* memory.cu holds the lock of arenas, watch.cu what watches */
 {
-	struct cuda_device *device;
+	cuda_device *device;
 	int			ordinal;			/* CUDA's */
 	int			sm;					/* 75, 80, 90, … */
 	int			processors;			/* streaming multiprocessors */
+	char		name[96];
 	uint64_t	bytes_total;
 	uint64_t	budget;
 	uint64_t	used;				/* atomic: weights, constants, arenas */
+	double		flops[DEVICE_PRECISIONS];	/* of products, per second: what the data sheet's formula says; [FULL]: F32 */
+	double		bytes_second;		/* of its memory */
+	cudaStream_t loading;			/* cuda_upload's: one at a time, under the lock */
+	pthread_mutex_t lock;
+	struct cuda_arena *arenas;
+	struct cuda_watcher *watcher;
 };
+
+struct cuda_device
+{
+	device		base;				/* first: see struct device; base.host is there */
+	cuda_gpu	gpus[CUDA_GPUS_MAX];
+	uint32_t	gpus_count;
+	uint32_t	queues_made;		/* atomic: which GPU is next */
+	uint32_t	lost;				/* atomic: 1 once a GPU answers errors alone */
+	char		lost_reason[256];	/* written before lost */
+	char		library[32];		/* version of the library of products, "none" */
+	char		numerics_id[64];
+	char		description[128];
+	uint64_t   *beats[2];			/* by enum device_use; or NULL */
+};
+
+/* ---- memory ---- */
+
+/*
+ * Memory of a GPU, aligned to 256 bytes, counted in its budget; not initialised.  what: "a weight".  NULL: status is
+ * INFER_ERROR_MEMORY and names the bytes.
+ */
+extern void *cuda_memory_alloc(cuda_gpu *gpu, uint64_t bytes, const char *what, status *status);
+extern void cuda_memory_free(cuda_gpu *gpu, void *memory, uint64_t bytes);
+
+/* Copies up, from any host memory, and waits until it is there.  At load, from any thread. */
+extern bool cuda_upload(cuda_gpu *gpu, void *to, const void *from, uint64_t bytes, status *status);
+
+/* ---- weights: weight.cu ---- */
+
+extern uint64_t cuda_weight_size(device *base, const device_weight_desc *desc);
+extern device_weight *cuda_weight_pack(device *base, const device_weight_desc *desc, status *status);
+extern void cuda_weight_free(device *base, device_weight *weight);
+extern const void *cuda_weight_data(device *base, const device_weight *weight, uint64_t *bytes);
+extern device_weight *cuda_weight_map(device *base, const device_weight_desc *desc, const void *data, uint64_t bytes,
+									  status *status);
 
 struct device_weight				/* one matrix, on every GPU: kernels/product.cu, products/ */
 {
@@ -224,6 +269,13 @@ static inline void *
 cuda_operand(const cuda_plan *plan, const cuda_run *run, uint32_t input)
 {
 	return input >= plan->inputs_count ? nullptr : cuda_address(run, &plan->inputs[input]);
+}
+
+/* See struct cuda_plan; shared by all plans of the program, which run one after the other. */
+static inline void *
+cuda_scratch(const cuda_run *run, const cuda_plan *plan)
+{
+	return run->scratch;
 }
 
 static inline const void *

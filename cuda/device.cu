@@ -1,19 +1,332 @@
 /*
  * device.cu
- *	  The CUDA device: which GPUs there are, and what the library exports.
+ *	  The CUDA device: which GPUs there are, what they are, and what the library exports.
+ *
+ * A GPU is served if it has compute capability 7.5 or more.  Of several the first that is served decides: those of
+ * the same name and architecture are used together, replicas of each other, and others are left out.  infer.device = cuda:N takes
+ * that one alone.
  */
-#include "cuda.h"
+#include "core.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GPU_SM_MIN		75
+#define GPU_SM_BF16		80			/* tensor cores know it from there on */
+
+/* What is left to others of a GPU's free memory: the context's own, libraries', fragmentation. */
+#define RESERVE_BYTES	(UINT64_C(512) << 20)
+#define RESERVE_PART	20
+
+/* ---- losing it ---- */
+
+void
+cuda_lose(cuda_device *device, const char *format, ...)
+{
+	uint32_t	fine = 0;
+	va_list		args;
+
+	/* 2 while the reason is written */
+	if (!__atomic_compare_exchange_n(&device->lost, &fine, 2, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return;
+	va_start(args, format);
+	vsnprintf(device->lost_reason, sizeof(device->lost_reason), format, args);
+	va_end(args);
+	__atomic_store_n(&device->lost, 1, __ATOMIC_RELEASE);
+}
+
+bool
+cuda_usable(const cuda_device *device, status *status)
+{
+	uint32_t	lost = __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE);
+
+	if (lost == 0)
+		return true;
+	return status_set(status, INFER_ERROR_DEVICE_LOST, "%s", lost == 1 ? device->lost_reason : "the GPU is lost");
+}
+
+/* ---- which GPUs ---- */
+
+/* false, and why, where the driver or the GPUs are missing. */
+static bool
+count_gpus(int *count, status *status)
+{
+	cudaError_t error = cudaGetDeviceCount(count);
+	int			driver = 0;
+	int			runtime = 0;
+
+	cudaGetLastError();
+	if (error == cudaSuccess && *count > 0)
+		return true;
+	cudaDriverGetVersion(&driver);
+	cudaRuntimeGetVersion(&runtime);
+	cudaGetLastError();
+	if (driver == 0)
+	{
+		status_set(status, INFER_ERROR_UNSUPPORTED, "no CUDA driver");
+		status_hint(status, "Install NVIDIA's driver, or set infer.device to \"cpu\".");
+	}
+	else if (error == cudaErrorInsufficientDriver)
+	{
+		status_set(status, INFER_ERROR_UNSUPPORTED, "the CUDA driver is too old for this build: it knows CUDA %d.%d, the build is of CUDA %d.%d",
+				   driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+		status_hint(status, "Install a newer driver of NVIDIA's.");
+	}
+	else if (error == cudaSuccess || error == cudaErrorNoDevice)
+		status_set(status, INFER_ERROR_UNSUPPORTED, "no GPU");
+	else
+		status_set(status, INFER_ERROR_UNSUPPORTED, "the GPUs cannot be used: %s", cudaGetErrorString(error));
+	return false;
+}
+
+static int
+attribute(int ordinal, cudaDeviceAttr what)
+{
+	int			value = 0;
+
+	if (cudaDeviceGetAttribute(&value, what, ordinal) != cudaSuccess)
+		cudaGetLastError();
+	return value;
+}
+
+/* Multiply-adds, counted as two, of a multiprocessor in a cycle: F32 and, by tensor cores, BF16 and INT8 (dense). */
+static void
+flops_cycle(int sm, double *f32, double *bf16, double *int8)
+{
+	*f32 = sm == 75 || sm == 80 ? 128 : 256;
+	*bf16 = sm == 75 ? 128 : sm == 80 ? 2048 : sm < 90 ? 1024 : sm < 120 ? 4096 : 1024;
+	*int8 = sm == 75 ? 512 : 2 * *bf16;
+}
+
+/* What can be known without memory or a context. */
+static bool
+describe_gpu(cuda_gpu *gpu, int ordinal, status *status)
+{
+	cudaDeviceProp *properties = (cudaDeviceProp *) calloc(1, sizeof(*properties));
+	cudaError_t error = properties == nullptr ? cudaErrorMemoryAllocation : cudaGetDeviceProperties(properties, ordinal);
+	double		clock = 1e3 * attribute(ordinal, cudaDevAttrClockRate);
+	double		memory_clock = 1e3 * attribute(ordinal, cudaDevAttrMemoryClockRate);
+	double		bus = attribute(ordinal, cudaDevAttrGlobalMemoryBusWidth);
+
+	if (error == cudaSuccess)
+	{
+		gpu->ordinal = ordinal;
+		gpu->sm = properties->major * 10 + properties->minor;
+		gpu->processors = properties->multiProcessorCount;
+		snprintf(gpu->name, sizeof(gpu->name), "%.90s", properties->name);
+		gpu->bytes_total = properties->totalGlobalMem;
+		flops_cycle(gpu->sm, &gpu->flops[DEVICE_PRECISION_FULL], &gpu->flops[DEVICE_PRECISION_BF16],
+					&gpu->flops[DEVICE_PRECISION_INT8]);
+		for (int p = 0; p < DEVICE_PRECISIONS; p++)
+			gpu->flops[p] *= gpu->processors * (clock > 0 ? clock : 1e9);
+		gpu->bytes_second = memory_clock > 0 && bus > 0 ? 2 * memory_clock * bus / 8 : 3e11;
+	}
+	free(properties);
+	cudaGetLastError();
+	return error == cudaSuccess ||
+		   status_set(status, INFER_ERROR_UNSUPPORTED, "GPU %d cannot be asked what it is: %s", ordinal, cudaGetErrorString(error));
+}
+
+static bool
+is_served(const cuda_gpu *gpu, status *status)
+{
+	return gpu->sm >= GPU_SM_MIN ||
+		   status_set(status, INFER_ERROR_UNSUPPORTED, "GPU %d, %s, has compute capability %d.%d, which is not served: %d.%d is the least",
+					  gpu->ordinal, gpu->name, gpu->sm / 10, gpu->sm % 10, GPU_SM_MIN / 10, GPU_SM_MIN % 10);
+}
+
+/* Fills device->gpus with those of count that are used together; wanted: -1, or that one alone. */
+static bool
+choose_gpus(cuda_device *device, int wanted, int count, int *others, status *status)
+{
+	*others = 0;
+	if (wanted >= count)
+		return status_set(status, INFER_ERROR_UNSUPPORTED, "GPU %d does not exist: there %s %d, counted from 0", wanted,
+						  count == 1 ? "is" : "are", count);
+	for (int g = wanted < 0 ? 0 : wanted; g < (wanted < 0 ? count : wanted + 1); g++)
+	{
+		cuda_gpu	gpu = {};
+		bool		first = device->gpus_count == 0;
+
+		if (!describe_gpu(&gpu, g, status))
+			return false;
+		if (first ? !is_served(&gpu, status) :
+			gpu.sm != device->gpus[0].sm || strcmp(gpu.name, device->gpus[0].name) != 0 || device->gpus_count == CUDA_GPUS_MAX)
+			(*others)++;
+		else
+			device->gpus[device->gpus_count++] = gpu;
+	}
+	if (device->gpus_count == 0)
+		return false;
+	status_clear(status);			/* why the first ones are not served */
+	return true;
+}
+
+/* ---- open ---- */
+
+static bool
+start_gpu(cuda_device *device, cuda_gpu *gpu, uint64_t budget, status *status)
+{
+	size_t		bytes_free = 0;
+	size_t		bytes_total = 0;
+	uint64_t	reserve = gpu->bytes_total / RESERVE_PART > RESERVE_BYTES ? gpu->bytes_total / RESERVE_PART : RESERVE_BYTES;
+	cudaError_t error = cudaSetDevice(gpu->ordinal);
+
+	gpu->device = device;
+	if (error == cudaSuccess)
+		error = cudaMemGetInfo(&bytes_free, &bytes_total);
+	if (error == cudaSuccess)
+		error = cudaStreamCreateWithFlags(&gpu->loading, cudaStreamNonBlocking);
+	if (error != cudaSuccess)
+	{
+		cudaGetLastError();
+		gpu->loading = nullptr;
+		return status_set(status, INFER_ERROR_UNSUPPORTED, "GPU %d cannot be used: %s", gpu->ordinal, cudaGetErrorString(error));
+	}
+	gpu->budget = budget > 0 ? budget : bytes_free > 2 * reserve ? bytes_free - reserve : bytes_free / 2;
+	if (gpu->budget > bytes_total)
+		gpu->budget = bytes_total;
+	return true;
+}
+
+/* Eight digits that tell hosts apart, since what a GPU has no kernel for is computed there (FNV-1a). */
+static uint32_t
+digest(const char *text)
+{
+	uint32_t	hash = 2166136261u;
+
+	for (; *text != '\0'; text++)
+		hash = (hash ^ (uint8_t) *text) * 16777619u;
+	return hash;
+}
+
+static void
+name_device(cuda_device *device, int others)
+{
+	device_info host = {};
+	char		count[96] = "";
+	bool		bf16 = device->gpus[0].sm >= GPU_SM_BF16;
+
+	device->base.host->ops->info(device->base.host, &host);
+	snprintf(device->numerics_id, sizeof(device->numerics_id), "cuda-sm%d-%d-lt%.16s%s-%08x", device->gpus[0].sm, CUDA_NUMERICS,
+			 device->library, bf16 ? "-bf16" : "", digest(host.numerics_id));
+	if (device->gpus_count > 1 || others > 0)
+		snprintf(count, sizeof(count), " (%u GPU%s%s", device->gpus_count, device->gpus_count > 1 ? "s" : "", others > 0 ? "" : ")");
+	snprintf(device->description, sizeof(device->description), "%s%s", device->gpus[0].name, count);
+	if (others > 0)
+		snprintf(device->description + strlen(device->description), sizeof(device->description) - strlen(device->description),
+				 ", %d of another kind left out)", others);
+}
+
+static void
+cuda_close(device *base)
+{
+	cuda_device *device = cuda_of(base);
+
+	for (uint32_t g = 0; g < device->gpus_count; g++)
+	{
+		cuda_gpu   *gpu = &device->gpus[g];
+
+		if (gpu->loading != nullptr && cudaSetDevice(gpu->ordinal) == cudaSuccess)
+			cudaStreamDestroy(gpu->loading);
+		pthread_mutex_destroy(&gpu->lock);
+	}
+	cudaGetLastError();
+	free(device);
+}
 
 static device *
 cuda_open(const device_options *options, status *status)
 {
-	status_set(status, INFER_ERROR_UNSUPPORTED, "no GPU is served yet");
-	return nullptr;
+	cuda_device *device;
+	int			count = 0;
+	int			others = 0;
+	bool		good;
+
+	if (options->host == nullptr)
+	{
+		status_set(status, INFER_ERROR_INTERNAL, "the CUDA device was opened without a host");
+		return nullptr;
+	}
+	if (!count_gpus(&count, status))
+		return nullptr;
+	device = (cuda_device *) calloc(1, sizeof(*device));
+	if (device == nullptr)
+	{
+		status_set(status, INFER_ERROR_MEMORY, "out of memory: %zu bytes wanted", sizeof(*device));
+		return nullptr;
+	}
+	device->base.ops = &cuda_device_ops;
+	device->base.host = options->host;
+	device->beats[DEVICE_BATCHES] = options->beat;
+	device->beats[DEVICE_CONSTANTS] = options->load_beat;
+	snprintf(device->library, sizeof(device->library), "none");
+	good = choose_gpus(device, options->gpu, count, &others, status);
+	for (uint32_t g = 0; g < device->gpus_count; g++)
+		pthread_mutex_init(&device->gpus[g].lock, nullptr);
+	for (uint32_t g = 0; good && g < device->gpus_count; g++)
+		good = start_gpu(device, &device->gpus[g], options->gpu_memory, status);
+	if (!good)
+	{
+		cuda_close(&device->base);
+		return nullptr;
+	}
+	name_device(device, others);
+	return &device->base;
 }
 
-static const device_ops cuda_device_ops = {
+/* ---- what it says of itself ---- */
+
+static void
+name_gpus(const cuda_device *device, char *name, size_t size)
+{
+	size_t		used = (size_t) snprintf(name, size, "cuda:%d", device->gpus[0].ordinal);
+
+	for (uint32_t g = 1; g < device->gpus_count && used < size; g++)
+		used += (size_t) snprintf(name + used, size - used, ",%d", device->gpus[g].ordinal);
+}
+
+static void
+cuda_info(device *base, device_info *info)
+{
+	cuda_device *device = cuda_of(base);
+	bool		bf16 = device->gpus[0].sm >= GPU_SM_BF16;
+
+	memset(info, 0, sizeof(*info));
+	snprintf(info->kind, sizeof(info->kind), "cuda");
+	name_gpus(device, info->name, sizeof(info->name));
+	snprintf(info->arch, sizeof(info->arch), "sm_%d", device->gpus[0].sm);
+	snprintf(info->description, sizeof(info->description), "%s", device->description);
+	snprintf(info->numerics_id, sizeof(info->numerics_id), "%s", device->numerics_id);
+	snprintf(info->weight_layout, sizeof(info->weight_layout), "cuda");
+	snprintf(info->products, sizeof(info->products), "%s", strcmp(device->library, "none") == 0 ? "own kernels" : "cuBLASLt");
+	info->precisions = (1u << DEVICE_PRECISIONS) - 1;
+	info->precision_default = bf16 ? DEVICE_PRECISION_BF16 : DEVICE_PRECISION_FULL;
+	info->threads = device->gpus_count;
+	for (int p = 0; p < DEVICE_PRECISIONS; p++)
+		info->flops[p] = device->gpus[0].flops[p];
+	for (uint32_t g = 0; g < device->gpus_count; g++)
+	{
+		uint64_t	used = __atomic_load_n(&device->gpus[g].used, __ATOMIC_RELAXED);
+
+		if (g == 0 || device->gpus[g].budget < info->bytes_budget)
+			info->bytes_budget = device->gpus[g].budget;
+		if (used > info->bytes_used)
+			info->bytes_used = used;
+	}
+	info->bytes_total = device->gpus[0].bytes_total;
+	info->async = true;
+	info->inflight_max = 2 * device->gpus_count;
+	info->align = DEVICE_ALIGN;
+}
+
+const device_ops cuda_device_ops = {
 	.kind = "cuda",
 	.open = cuda_open,
+	.close = cuda_close,
+	.info = cuda_info,
 };
 
 extern "C" __attribute__((visibility("default"))) const device_library infer_device_library = {

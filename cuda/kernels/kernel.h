@@ -73,9 +73,9 @@ gpu_fail(const gpu_batch *batch, uint8_t lead, uint64_t item, uint32_t error)
 	if (lead == DEVICE_LEAD_NONE)
 		for (uint32_t row = 0; row < rows; row++)
 			atomicCAS(&batch->row_error[row], (uint32_t) GPU_ROW_FINE, error);
-	else if (lead == DEVICE_LEAD_TOKENS)
+	else if (lead == DEVICE_LEAD_TOKENS && batch->row_off != nullptr)
 		atomicCAS(&batch->row_error[gpu_search(batch->row_off, rows, (uint32_t) item)], (uint32_t) GPU_ROW_FINE, error);
-	else
+	else if (item < rows)
 		atomicCAS(&batch->row_error[item], (uint32_t) GPU_ROW_FINE, error);
 }
 
