@@ -33,6 +33,7 @@
 #include <gpu_platform.h>
 
 #include <pthread.h>
+#include <stdlib.h>
 
 extern "C"
 {
@@ -188,6 +189,27 @@ cuda_input(const cuda_making *making, uint32_t i)
 	if (i >= making->op->inputs_count || making->op->inputs[i] < 0)
 		return nullptr;
 	return &making->tensors[making->op->inputs[i]];
+}
+
+/* The product of the dimensions [first, last). */
+static inline int64_t
+cuda_elements(const device_tensor *t, int first, int last)
+{
+	int64_t		count = 1;
+
+	for (int d = first; d < last; d++)
+		count *= t->dims[d];
+	return count;
+}
+
+/* Zeroed memory for plan->own; NULL and a status. */
+static inline void *
+cuda_own(cuda_making *making, size_t bytes)
+{
+	making->plan->own = calloc(1, bytes);
+	if (making->plan->own == nullptr)
+		status_set(making->status, INFER_ERROR_MEMORY, "out of memory");
+	return making->plan->own;
 }
 
 /*
