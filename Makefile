@@ -141,7 +141,7 @@ EMULATION_OBJECTS = $(CUDA_SOURCES:cuda/%.cu=$(EMULATION_BUILD)/%.o) $(EMULATION
 	$(EMULATION_BUILD)/status.o
 EMULATION_MODULE = $(EMULATION_BUILD)/infer_cuda.so
 EMULATION_CXXFLAGS = -std=gnu++17 $(ENGINE_OPT) -ffp-contract=off -fno-strict-aliasing -fPIC -fvisibility=hidden -pthread -D_GNU_SOURCE \
-	$(CUDA_WARNINGS) $(WERROR) -Itest/kernels/emulation $(CUDA_DEFINES) $(ENGINE_EXTRA)
+	$(CUDA_WARNINGS) -Wno-unknown-pragmas $(WERROR) -Itest/kernels/emulation $(CUDA_DEFINES) $(ENGINE_EXTRA)
 
 $(EMULATION_BUILD)/%.o: cuda/%.cu infer.control
 	@mkdir -p $(@D)
