@@ -6,11 +6,14 @@
  *
  * gpu_launch(kernel, grid, block, stream, args…)	enqueues a kernel
  * gpu_shared<T>()									the block's one T in shared memory; not initialised
+ * GPU_UNROLL										before a loop: its bounds are constants, and its arrays lie in registers
  */
 #ifndef CUDA_PLATFORM_GPU_PLATFORM_H
 #define CUDA_PLATFORM_GPU_PLATFORM_H
 
 #include <cuda_runtime.h>
+
+#define GPU_UNROLL	_Pragma("unroll")
 
 template <class... P, class... A>
 static inline cudaError_t

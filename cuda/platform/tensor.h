@@ -12,10 +12,14 @@
  * tensor_load_b()				b of 8 columns, each of which lies as 32 bytes of k: [n][k]; _pair: of 16
  * tensor_load_b_turned()		b of 8 columns from 16 rows of k (bf16 only): [k][n]; _pair: of 16
  * tensor_multiply()			sums += a · b
+ * tensor_load_a_placed(), tensor_load_b_pair_placed()
+ *								the same where rows lie anywhere: place(i, half) is the address of half `half` of the 32 bytes
+ *								of row i (of column i)
  * tensor_row(), _column()		which of a fragment of sums a lane's r[i] is
  * tensor_pack()				two fragments of sums, 16 × 16, rounded to bf16 as a; NaNs stay, denormals may
  * tensor_copy()				16 bytes from global to shared memory, both aligned to 16, or zeros; done after _commit and _wait
  *								and a barrier.  tensor_copy_wait<N>(): but for the N groups that were committed last
+ * tensor_copy_word()			the same of 4 bytes, aligned to 4
  *
  * But for the copies, all lanes of a warp call these together, and all with the same base and stride.
  * r[] of a and of b is nobody's business: only these functions know what stands where.
@@ -109,6 +113,28 @@ tensor_load_b_pair(tensor_b &b0, tensor_b &b1, const void *base, unsigned stride
 {
 	unsigned	lane = tensor_lane();
 	uint32_t	row = tensor_shared((const uint8_t *) base + (lane / 16 * 8 + lane % 8) * stride + lane / 8 % 2 * 16);
+
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+				 : "=r"(b0.r[0]), "=r"(b0.r[1]), "=r"(b1.r[0]), "=r"(b1.r[1]) : "r"(row) : "memory");
+}
+
+template <class PLACE>
+static __device__ inline void
+tensor_load_a_placed(tensor_a &a, PLACE place)
+{
+	unsigned	lane = tensor_lane();
+	uint32_t	row = tensor_shared(place(lane % 16, lane / 16));
+
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+				 : "=r"(a.r[0]), "=r"(a.r[1]), "=r"(a.r[2]), "=r"(a.r[3]) : "r"(row) : "memory");
+}
+
+template <class PLACE>
+static __device__ inline void
+tensor_load_b_pair_placed(tensor_b &b0, tensor_b &b1, PLACE place)
+{
+	unsigned	lane = tensor_lane();
+	uint32_t	row = tensor_shared(place(lane / 16 * 8 + lane % 8, lane / 8 % 2));
 
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
 				 : "=r"(b0.r[0]), "=r"(b0.r[1]), "=r"(b1.r[0]), "=r"(b1.r[1]) : "r"(row) : "memory");
@@ -210,6 +236,17 @@ tensor_copy(void *shared, const void *global, bool there)
 #else
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
 				 : : "r"(tensor_shared(shared)), "l"(__cvta_generic_to_global(global)), "r"(there ? 16 : 0) : "memory");
+#endif
+}
+
+static __device__ inline void
+tensor_copy_word(void *shared, const void *global, bool there)
+{
+#if TENSOR_MISSING
+	__trap();
+#else
+	asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+				 : : "r"(tensor_shared(shared)), "l"(__cvta_generic_to_global(global)), "r"(there ? 4 : 0) : "memory");
 #endif
 }
 

@@ -10,6 +10,8 @@
 
 #include "cuda_runtime.h"
 
+#define GPU_UNROLL
+
 /* A kernel with its arguments, as a launch keeps it. */
 template <class... P>
 struct emulation_call

@@ -113,6 +113,41 @@ tensor_load_b_pair(tensor_b &b0, tensor_b &b1, const void *base, unsigned stride
 	tensor_load_b(b1, (const uint8_t *) base + 8 * stride, stride);
 }
 
+/* Of an 8 × 8 matrix whose row i begins at place(first + i, half). */
+template <class PLACE>
+static inline uint32_t
+tensor_matrix_placed(PLACE place, unsigned first, unsigned half)
+{
+	const uint8_t *row = (const uint8_t *) place(first + tensor_lane() / 4, half);
+	uint32_t	pair;
+
+	if ((uintptr_t) row % 16 != 0)
+		__trap();
+	memcpy(&pair, row + tensor_lane() % 4 * 4, sizeof(pair));
+	return pair;
+}
+
+template <class PLACE>
+static inline void
+tensor_load_a_placed(tensor_a &a, PLACE place)
+{
+	__syncwarp();
+	for (unsigned i = 0; i < 4; i++)
+		a.r[i] = tensor_matrix_placed(place, i % 2 * 8, i / 2);
+}
+
+template <class PLACE>
+static inline void
+tensor_load_b_pair_placed(tensor_b &b0, tensor_b &b1, PLACE place)
+{
+	__syncwarp();
+	for (unsigned i = 0; i < 2; i++)
+	{
+		b0.r[i] = tensor_matrix_placed(place, 0, i);
+		b1.r[i] = tensor_matrix_placed(place, 8, i);
+	}
+}
+
 static inline void
 tensor_load_b_turned(tensor_b &b, const void *base, unsigned stride)
 {
@@ -249,6 +284,7 @@ struct tensor_copies				/* of a thread; a group's copies follow one another */
 	};
 	uint8_t    *to[MOST];
 	const uint8_t *from[MOST];		/* NULL: zeros */
+	uint32_t	bytes[MOST];
 	uint32_t	group[MOST];
 	uint32_t	count;
 	uint32_t	groups;				/* committed */
@@ -274,28 +310,42 @@ tensor_copy_until(uint32_t group)
 		if ((int32_t) (copies.group[i] - group) < 0)
 		{
 			if (copies.from[i] != nullptr)
-				memcpy(copies.to[i], copies.from[i], 16);
+				memcpy(copies.to[i], copies.from[i], copies.bytes[i]);
 			else
-				memset(copies.to[i], 0, 16);
+				memset(copies.to[i], 0, copies.bytes[i]);
 			continue;
 		}
 		copies.to[left] = copies.to[i];
 		copies.from[left] = copies.from[i];
+		copies.bytes[left] = copies.bytes[i];
 		copies.group[left++] = copies.group[i];
 	}
 	copies.count = left;
 }
 
 static inline void
-tensor_copy(void *shared, const void *global, bool there)
+tensor_copy_bytes(void *shared, const void *global, bool there, uint32_t bytes)
 {
 	tensor_copies &copies = tensor_pending();
 
-	if ((uintptr_t) shared % 16 != 0 || (uintptr_t) global % 16 != 0 || copies.count == tensor_copies::MOST)
+	if ((uintptr_t) shared % bytes != 0 || (uintptr_t) global % bytes != 0 || copies.count == tensor_copies::MOST)
 		__trap();
+	copies.bytes[copies.count] = bytes;
 	copies.to[copies.count] = (uint8_t *) shared;
 	copies.from[copies.count] = there ? (const uint8_t *) global : nullptr;
 	copies.group[copies.count++] = copies.groups;
+}
+
+static inline void
+tensor_copy(void *shared, const void *global, bool there)
+{
+	tensor_copy_bytes(shared, global, there, 16);
+}
+
+static inline void
+tensor_copy_word(void *shared, const void *global, bool there)
+{
+	tensor_copy_bytes(shared, global, there, 4);
 }
 
 static inline void
