@@ -23,12 +23,12 @@ CREATE TABLE infer.job
 	request		jsonb NOT NULL,			-- submit_job's arguments, the search_path, and what they were worked out to
 	total		bigint,					-- items; NULL: not counted yet
 	total_estimated bool NOT NULL,
-	faults		int NOT NULL,			-- times in a row that it had to leave off without getting on
+	faults		int NOT NULL,			-- times in a row that a runner began, and ended without getting on
 	submitted	timestamptz NOT NULL,
 	started		timestamptz,
 	finished	timestamptz,
 	expires		timestamptz,
-	resume_at	timestamptz,			-- nothing to do before
+	resume_at	timestamptz,			-- nothing to do before, in any shard
 	facts		jsonb					-- what the request meant when it was submitted: model, statements, versions
 );
 COMMENT ON TABLE infer.job IS 'jobs: read infer.jobs instead';
@@ -64,6 +64,8 @@ CREATE TABLE infer.job_shard
 	started		timestamptz,
 	updated		timestamptz NOT NULL,
 	engines		jsonb,					-- those that computed it, as they differ
+	faults		int NOT NULL DEFAULT 0,	-- times in a row that its runner had to wait without getting on
+	resume_at	timestamptz,			-- nothing to do before
 	PRIMARY KEY (job, shard)
 );
 COMMENT ON TABLE infer.job_shard IS 'key ranges of jobs, and how far they are';
@@ -237,7 +239,7 @@ CREATE VIEW infer.jobs WITH (security_barrier) AS
 		   w.chunk,
 		   CASE WHEN j.finished IS NOT NULL THEN NULL
 				WHEN pg_is_in_recovery() THEN 'the end of recovery: jobs do not run on a standby'
-				WHEN w.pids IS NULL THEN infer.read_job_wait(j.resume_at)
+				WHEN w.pids IS NULL THEN infer.read_job_wait(GREATEST(j.resume_at, s.resume_at))
 				WHEN j.message IS NOT NULL THEN 'the next attempt'
 				WHEN s.read_to_end AND p.pending > 0 THEN format('rows that come back (%s, the first at %s)', p.pending, p.due)
 				END AS waiting_for,
@@ -261,7 +263,8 @@ CREATE VIEW infer.jobs WITH (security_barrier) AS
 									COALESCE(sum(t.done + t.failed + t.gone + t.expired + t.cancelled), 0)::bigint AS settled,
 									sum(t.rows_per_second) FILTER (WHERE t.state <> 'completed') AS rate,
 									count(*)::int AS shards,
-									bool_and(t.read_to_end) AS read_to_end
+									bool_and(t.read_to_end) AS read_to_end,
+									min(COALESCE(t.resume_at, '-infinity')) FILTER (WHERE t.state <> 'completed') AS resume_at
 							 FROM infer.job_shard t WHERE t.job = j.job) AS s
 		 CROSS JOIN LATERAL (SELECT CASE WHEN j.finished IS NULL THEN s.rate
 									ELSE s.settled / NULLIF(EXTRACT(epoch FROM j.finished - j.started), 0)::double precision

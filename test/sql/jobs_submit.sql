@@ -329,10 +329,11 @@ INSERT INTO infer.job_shard SELECT :job, 2, 'in_progress', '{50}', NULL, '{60}',
 INSERT INTO infer.job_item SELECT :job, 1, i, ARRAY[i::text], 'failed', 5, '22023', 'bad', true, NULL, now() FROM generate_series(1, 3) AS i;
 INSERT INTO infer.job_item SELECT :job, 2, 1, '{51}', 'failed', 1, '22023', 'bad', false, NULL, now();
 INSERT INTO infer.job_item SELECT :job, 2, 2, '{52}', 'expired', 1, '22023', 'bad', false, NULL, now();
+UPDATE infer.job_shard SET faults = 3, resume_at = now() + '1 hour' WHERE job = :job;
 SAVEPOINT expired;
 SELECT infer.retry_job(:job);
 SELECT state, faults, sqlstate, message, finished, resume_at FROM infer.job WHERE job = :job;
-SELECT shard, state, checkpoint, read_to_end, done, failed, gone, expired, cancelled FROM infer.job_shard WHERE job = :job ORDER BY shard;
+SELECT shard, state, checkpoint, read_to_end, done, failed, gone, expired, cancelled, faults, resume_at FROM infer.job_shard WHERE job = :job ORDER BY shard;
 SELECT shard, item, key, state, attempts, sqlstate, message, retryable, due <= clock_timestamp() FROM infer.job_item WHERE job = :job ORDER BY shard, item;
 ROLLBACK TO expired;
 -- a completed one has nothing but its failed items

@@ -304,10 +304,11 @@ $job = submit();
 # as if it had happened before
 $server->safe_psql("UPDATE infer.job SET faults = 8 WHERE job = $job");
 $server->reload('infer.max_job_workers' => 2);
-ok($server->poll_query_until("SELECT faults >= 9 AND resume_at > now() FROM infer.job WHERE job = $job"), 'a job that ends its worker each time waits longer each time');
-like($server->safe_psql("SELECT message, infer.read_job_wait(resume_at) FROM infer.job WHERE job = $job"),
+ok($server->poll_query_until("SELECT j.faults >= 9 AND s.resume_at > now() FROM infer.job AS j JOIN infer.job_shard AS s USING (job) WHERE job = $job"),
+	'a job that ends its worker each time waits longer each time');
+like($server->safe_psql("SELECT last_error, waiting_for FROM infer.jobs WHERE job = $job"),
 	qr/terminating background worker.*\|20\d\d-.* \(back-off\)$/, 'and says why and how long');
-$server->safe_psql("UPDATE infer.job SET faults = 10, resume_at = NULL WHERE job = $job");
+$server->safe_psql("UPDATE infer.job SET faults = 10 WHERE job = $job; UPDATE infer.job_shard SET resume_at = NULL WHERE job = $job");
 $server->reload('infer.max_job_workers' => 1);
 my $next = submit();
 ends($job, 'failed', 'in the end it has failed');

@@ -161,7 +161,7 @@ typedef struct JobRecord			/* a row of infer.job */
 	TimestampTz started;			/* 0: not; so the others */
 	TimestampTz finished;
 	TimestampTz expires;
-	TimestampTz resume_at;
+	TimestampTz resume_at;			/* of all shards, or of a job that has none yet */
 	Jsonb	   *facts;				/* job_facts(); NULL: none */
 	/* where it was read */
 	ItemPointerData tid;
@@ -205,6 +205,8 @@ typedef struct JobShard				/* a row of infer.job_shard */
 	TimestampTz started;
 	TimestampTz updated;
 	Jsonb	   *engines;			/* job_note_engine(); NULL: none yet */
+	int32		faults;				/* in a row, of its runner's, which has left it or waits */
+	TimestampTz resume_at;			/* 0: at once */
 	ItemPointerData tid;
 } JobShard;
 

@@ -7,6 +7,7 @@
 #include "scanning.h"
 
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
 #include "utils/timestamp.h"
 
 #define BACKOFF_FIRST	1000		/* ms after a runner's first fault, then twice that and so on */
@@ -37,6 +38,21 @@ delay_after(const JobDeath *death, int faults)
 	return Min(delay, BACKOFF_MAX);
 }
 
+/* The others of its shards go on. */
+static void
+put_off(JobRecord *record, int32 number, TimestampTz until)
+{
+	JobShard   *shard = number > 0 ? job_shard_get(record->job, number) : NULL;
+
+	if (shard == NULL)
+		record->resume_at = until;
+	else if (!shard->completed && !job_slot_has_runner(MyDatabaseId, record->job, number))
+	{
+		shard->resume_at = until;
+		job_shard_update(shard);
+	}
+}
+
 static void
 note_death(const JobDeath *death)
 {
@@ -49,7 +65,7 @@ note_death(const JobDeath *death)
 		record->faults++;
 	delay = delay_after(death, record->faults);
 	if (delay > 0)
-		record->resume_at = TimestampTzPlusMilliseconds(scan_time, delay);
+		put_off(record, death->shard, TimestampTzPlusMilliseconds(scan_time, delay));
 	if (death->message[0] != '\0' && pg_verifymbstr(death->message, strlen(death->message), true))
 	{
 		record->message = pstrdup(death->message);

@@ -84,6 +84,7 @@ typedef struct JobDeath
 {
 	Oid			database;
 	int64		job;
+	int32		shard;
 	int32		sqlstate;			/* of the last error that it told the log; 0: none */
 	bool		counted;			/* job.faults has it already: the runner had begun */
 	char		message[JOB_DEATH_MESSAGE];

@@ -139,7 +139,11 @@ look_at_shards(const JobRecord *record)
 	if (count == 0 && !job_slot_has_runner(MyDatabaseId, record->job, 0))
 		add_candidate(record, 0);
 	for (int i = 0; i < count; i++)
-		if (!shards[i]->completed && !job_slot_has_runner(MyDatabaseId, record->job, shards[i]->shard))
+		if (shards[i]->completed || job_slot_has_runner(MyDatabaseId, record->job, shards[i]->shard))
+			continue;
+		else if (shards[i]->resume_at > scan_time)
+			scan_again_at(shards[i]->resume_at);
+		else
 			add_candidate(record, shards[i]->shard);
 	if (record->state == JOB_FINALIZING && !job_has_runner(MyDatabaseId, record->job))
 		add_candidate(record, 1);	/* to end the job: the runner that was to do it has gone */

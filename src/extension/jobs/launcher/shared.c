@@ -393,6 +393,7 @@ note_death(const JobSlot *slot, int sqlstate, const char *message)
 	jobs_shared->deaths_count++;
 	death->database = slot->database;
 	death->job = slot->job;
+	death->shard = slot->shard;
 	death->sqlstate = sqlstate;
 	death->counted = slot->phase != JOB_PHASE_STARTING;
 	strlcpy(death->message, message, JOB_DEATH_MESSAGE);

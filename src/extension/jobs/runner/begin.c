@@ -154,8 +154,10 @@ count_start(Runner *runner)
 
 	if (runner->begun)
 		return;
-	if (run->record->resume_at != 0)
-		runner->faults = run->record->faults;	/* of the runner that left it until now */
+	if (run->shard != NULL)
+		runner->faults = run->shard->faults;	/* of the runner that left it until now */
+	else if (run->record->resume_at != 0)
+		runner->faults = run->record->faults;
 	run->record->faults++;
 	run->record->resume_at = 0;
 	if (run->record->started == 0)
@@ -166,6 +168,7 @@ count_start(Runner *runner)
 	run->shard->starts++;
 	if (run->shard->started == 0)
 		run->shard->started = GetCurrentTimestamp();
+	run->shard->resume_at = 0;
 	run->shard->updated = GetCurrentTimestamp();
 	job_shard_update(run->shard);
 }

@@ -148,6 +148,7 @@ end_shards(JobShard **shards, int count)
 	for (int i = 0; i < count; i++)
 	{
 		shards[i]->completed = true;
+		shards[i]->resume_at = 0;
 		shards[i]->updated = GetCurrentTimestamp();
 		job_shard_update(shards[i]);
 	}

@@ -273,6 +273,8 @@ settle(Runner *runner, JobChunk *chunk)
 	shard->chunks++;
 	shard->rows_per_second = runner->rows_rate > 0 ? runner->rows_rate : -1;
 	count_times(shard, chunk);
+	shard->faults = 0;
+	shard->resume_at = 0;
 	shard->updated = now;
 	job_shard_update(shard);
 	return shard->failed > failed;

@@ -97,6 +97,19 @@ explain(const ErrorData *error)
 	return error->detail != NULL ? psprintf("%s (%s)", error->message, error->detail) : pstrdup(error->message);
 }
 
+/* What is known of the shard when it is taken up again, by this runner or another one. */
+static void
+note_shard(TimestampTz until)
+{
+	JobShard   *shard = job_shard_get(runner.job, runner.shard);
+
+	if (shard == NULL || shard->completed || (shard->faults == runner.faults && shard->resume_at == until))
+		return;
+	shard->faults = runner.faults;
+	shard->resume_at = until;
+	job_shard_update(shard);
+}
+
 /* With the job in progress, says what it waits for; until: nothing is to be done before, if it leaves. */
 static void
 note_wait(const ErrorData *error, TimestampTz until)
@@ -111,9 +124,10 @@ note_wait(const ErrorData *error, TimestampTz until)
 			record->sqlstate = pstrdup(unpack_sql_state(error->sqlerrcode));
 			record->message = explain(error);
 		}
-		record->faults = runner.faults;
-		record->resume_at = until;
+		record->faults = runner.shard > 0 ? 0 : runner.faults;
+		record->resume_at = runner.shard > 0 ? 0 : until;
 		job_update(record);
+		note_shard(until);
 		runner.progressed = false;
 	}
 	infer_jobs_changed();

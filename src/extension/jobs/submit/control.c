@@ -149,6 +149,8 @@ retry_shard(JobShard *shard, TimestampTz now, Retry *retry)
 		shard->expired = 0;
 		shard->cancelled = 0;
 		shard->completed = false;
+		shard->faults = 0;
+		shard->resume_at = 0;
 	}
 	if (failed + others > 0 || !shard->completed)
 	{

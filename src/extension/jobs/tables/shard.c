@@ -40,7 +40,9 @@ enum								/* columns of infer.job_shard */
 	Anum_shard_started,
 	Anum_shard_updated,
 	Anum_shard_engines,
-	Natts_shard = Anum_shard_engines
+	Anum_shard_faults,
+	Anum_shard_resume_at,
+	Natts_shard = Anum_shard_resume_at
 };
 
 StaticAssertDecl(Natts_shard <= TABLES_ATTRIBUTES_MAX, "the widest of our tables");
@@ -78,6 +80,8 @@ put_shard(JobShard *shard, bool is_new)
 	tables_set_time(&values, Anum_shard_started, shard->started);
 	tables_set(&values, Anum_shard_updated, TimestampTzGetDatum(shard->updated));
 	tables_set_jsonb(&values, Anum_shard_engines, shard->engines);
+	tables_set(&values, Anum_shard_faults, Int32GetDatum(shard->faults));
+	tables_set_time(&values, Anum_shard_resume_at, shard->resume_at);
 	tables_put("job_shard", &values, &shard->tid, is_new);
 }
 
@@ -126,6 +130,8 @@ read_shard(const TablesValues *values, ItemPointer tid)
 	shard->started = tables_get_time(values, Anum_shard_started);
 	shard->updated = tables_get_time(values, Anum_shard_updated);
 	shard->engines = tables_get_jsonb(values, Anum_shard_engines);
+	shard->faults = tables_get_int32(values, Anum_shard_faults);
+	shard->resume_at = tables_get_time(values, Anum_shard_resume_at);
 	shard->tid = *tid;
 	return shard;
 }
