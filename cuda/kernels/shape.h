@@ -1,0 +1,62 @@
+/*
+ * shape.h
+ *	  What makers ask of tensors' shapes, on the host.
+ */
+#ifndef CUDA_KERNELS_SHAPE_H
+#define CUDA_KERNELS_SHAPE_H
+
+#include "../cuda.h"
+
+/* Bytes of an element, of types that lie in device memory; 0: of others. */
+static inline int64_t
+shape_bytes(uint8_t type)
+{
+	switch (type)
+	{
+		case DEVICE_F64:
+		case DEVICE_I64:
+			return 8;
+		case DEVICE_F32:
+		case DEVICE_I32:
+			return 4;
+		case DEVICE_BF16:
+		case DEVICE_F16:
+			return 2;
+		case DEVICE_BOOL:
+		case DEVICE_Q8:
+			return 1;
+	}
+	return 0;
+}
+
+static inline int64_t
+shape_item(const device_tensor *t)
+{
+	return cuda_elements(t, 0, t->rank);
+}
+
+template <class T>
+static inline T *
+shape_own(cuda_making *making)
+{
+	return (T *) cuda_own(making, sizeof(T));
+}
+
+/* What a plan costs that reads its inputs once and writes its output, with so many operations an element of the latter. */
+static inline void
+shape_cost(cuda_making *making, double flops)
+{
+	cuda_plan  *plan = making->plan;
+
+	for (uint32_t i = 0; i < making->op->inputs_count; i++)
+	{
+		const device_tensor *t = cuda_input(making, i);
+
+		if (t != nullptr)
+			(t->lead == DEVICE_LEAD_NONE ? plan->bytes_run : plan->bytes_item) += (double) (shape_item(t) * shape_bytes(t->type));
+	}
+	plan->bytes_item += (double) (shape_item(making->y) * shape_bytes(making->y->type));
+	plan->flops_item += flops * (double) shape_item(making->y);
+}
+
+#endif /* CUDA_KERNELS_SHAPE_H */
