@@ -206,18 +206,18 @@ static void
 name_device(cuda_device *device, int others)
 {
 	device_info host = {};
-	char		count[96] = "";
+	char		rest[48] = "";
 	bool		bf16 = device->gpus[0].sm >= GPU_SM_BF16;
 
 	device->base.host->ops->info(device->base.host, &host);
 	snprintf(device->numerics_id, sizeof(device->numerics_id), "cuda-sm%d-%d-lt%.16s%s-%08x", device->gpus[0].sm, CUDA_NUMERICS,
 			 device->library, bf16 ? "-bf16" : "", digest(host.numerics_id));
-	if (device->gpus_count > 1 || others > 0)
-		snprintf(count, sizeof(count), " (%u GPU%s%s", device->gpus_count, device->gpus_count > 1 ? "s" : "", others > 0 ? "" : ")");
-	snprintf(device->description, sizeof(device->description), "%s%s", device->gpus[0].name, count);
 	if (others > 0)
-		snprintf(device->description + strlen(device->description), sizeof(device->description) - strlen(device->description),
-				 ", %d of another kind left out)", others);
+		snprintf(rest, sizeof(rest), ", %d of another kind left out", others);
+	snprintf(device->description, sizeof(device->description), "%.64s", device->gpus[0].name);
+	if (device->gpus_count > 1 || others > 0)
+		snprintf(device->description, sizeof(device->description), "%.48s (%u GPU%s%s)", device->gpus[0].name, device->gpus_count,
+				 device->gpus_count > 1 ? "s" : "", rest);
 }
 
 static void
@@ -327,6 +327,27 @@ const device_ops cuda_device_ops = {
 	.open = cuda_open,
 	.close = cuda_close,
 	.info = cuda_info,
+	.supports = cuda_supports,
+	.weight_size = cuda_weight_size,
+	.weight_pack = cuda_weight_pack,
+	.weight_free = cuda_weight_free,
+	.weight_data = cuda_weight_data,
+	.weight_map = cuda_weight_map,
+	.compile = cuda_compile,
+	.program_free = cuda_program_free,
+	.program_bytes = cuda_program_bytes,
+	.arena_bytes = cuda_arena_bytes,
+	.queue_create = cuda_queue_create,
+	.queue_free = cuda_queue_free,
+	.enqueue = cuda_enqueue,
+	.buffer_alloc = cuda_buffer_alloc,
+	.buffer_free = cuda_buffer_free,
+	.segment_end = cuda_segment_end,
+	.poll = cuda_poll,
+	.wait = cuda_wait,
+	.cancel = cuda_cancel,
+	.estimate_nsec = cuda_estimate_nsec,
+	.elapsed_nsec = cuda_elapsed_nsec
 };
 
 extern "C" __attribute__((visibility("default"))) const device_library infer_device_library = {

@@ -1,0 +1,377 @@
+/*
+ * queue.cu
+ *	  Queues: a stream, its tickets, and the host memory of the runs in flight.
+ *
+ * A ticket completes when the event behind its run has happened: whoever looks first, under the queue's lock, puts the errors
+ * of rows where the engine looks and writes down how it ended.  Tickets of a queue complete in order.  After
+ * the device is lost all that are pending complete as lost.
+ */
+#include "core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STAGING_FIRST	(16 * 1024)	/* bytes of a flight from the beginning on: batches of some hundred rows */
+
+static const char *const row_messages[GPU_ROW_ERRORS] = {
+	nullptr,
+	"division by zero",
+	"index out of range",
+	"number does not fit the integer type that the model casts it to",
+	"the row has more tokens than the model has places",
+	"value is not among those that the model knows"
+};
+
+void
+cuda_errors_merge(const uint32_t *found, uint32_t rows, uint32_t *row_error, const char **row_message)
+{
+	for (uint32_t r = 0; r < rows; r++)
+	{
+		if (found[r] == GPU_ROW_FINE || row_error[r] != INFER_OK)
+			continue;
+		row_error[r] = INFER_ERROR_INPUT;
+		if (row_message != nullptr)
+			row_message[r] = found[r] < GPU_ROW_ERRORS ? row_messages[found[r]] : "the row cannot be computed";
+	}
+}
+
+/* ---- queues ---- */
+
+static bool
+queue_start(device_queue *queue, status *status)
+{
+	int			least = 0;
+	int			greatest = 0;
+	cudaError_t error = cudaSetDevice(queue->gpu->ordinal);
+
+	if (error == cudaSuccess)
+		error = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+	if (error == cudaSuccess)
+		error = cudaStreamCreateWithPriority(&queue->stream, cudaStreamNonBlocking, queue->use == DEVICE_CONSTANTS ? least : greatest);
+	for (int f = 0; error == cudaSuccess && f < CUDA_FLIGHTS; f++)
+		error = cudaEventCreateWithFlags(&queue->flights[f].event, cudaEventDisableTiming);
+	if (error == cudaSuccess)
+		return true;
+	cudaGetLastError();
+	return status_set(status, error == cudaErrorMemoryAllocation ? INFER_ERROR_MEMORY : INFER_ERROR_DEVICE,
+					  "GPU %d gives no queue: %s", queue->gpu->ordinal, cudaGetErrorString(error));
+}
+
+device_queue *
+cuda_queue_create(device *base, int use, status *status)
+{
+	cuda_device *device = cuda_of(base);
+	device_queue *queue;
+	uint32_t	gpu = 0;
+	bool		good;
+
+	if (!cuda_usable(device, status))
+		return nullptr;
+	queue = (device_queue *) calloc(1, sizeof(*queue));
+	if (queue == nullptr)
+	{
+		status_set(status, INFER_ERROR_MEMORY, "out of memory: %zu bytes wanted", sizeof(*queue));
+		return nullptr;
+	}
+	if (use == DEVICE_BATCHES)
+		gpu = __atomic_fetch_add(&device->queues_made, 1, __ATOMIC_RELAXED) % device->gpus_count;
+	queue->device = device;
+	queue->gpu = &device->gpus[gpu];
+	queue->use = use;
+	pthread_mutex_init(&queue->lock, nullptr);
+	pthread_cond_init(&queue->changed, nullptr);
+	queue->host = base->host->ops->queue_create(base->host, use, status);
+	good = queue->host != nullptr && queue_start(queue, status);
+	for (int f = 0; good && f < CUDA_FLIGHTS; f++)
+	{
+		queue->flights[f].staging = (uint8_t *) cuda_host_alloc(STAGING_FIRST, status);
+		queue->flights[f].staging_bytes = STAGING_FIRST;
+		good = queue->flights[f].staging != nullptr;
+	}
+	if (good)
+		return queue;
+	cuda_queue_free(queue);
+	return nullptr;
+}
+
+void
+cuda_queue_free(device_queue *queue)
+{
+	status		unused;
+
+	if (queue == nullptr)
+		return;
+	status_clear(&unused);
+	while (queue->tickets > 0 && cuda_wait(queue, queue->tickets, 1000000, &unused) == DEVICE_PENDING)
+		;
+	cudaSetDevice(queue->gpu->ordinal);
+	for (int f = 0; f < CUDA_FLIGHTS; f++)
+	{
+		if (queue->flights[f].event != nullptr)
+			cudaEventDestroy(queue->flights[f].event);
+		cuda_host_free(queue->flights[f].staging);
+	}
+	if (queue->stream != nullptr)
+		cudaStreamDestroy(queue->stream);
+	cudaGetLastError();
+	if (queue->host != nullptr)
+		queue->device->base.host->ops->queue_free(queue->host);
+	pthread_cond_destroy(&queue->changed);
+	pthread_mutex_destroy(&queue->lock);
+	free(queue->bindings);
+	free(queue->host_bindings);
+	free(queue);
+}
+
+/* ---- completing ---- */
+
+/* The lock is held: the next ticket is final. */
+static void
+complete(device_queue *queue, enum device_state state, uint32_t error, const char *message)
+{
+	uint64_t	ticket = queue->completed + 1;
+	cuda_flight *flight = &queue->flights[ticket % CUDA_FLIGHTS];
+	cuda_ticket *ended = &queue->ended[ticket % CUDA_TICKETS_KEPT];
+
+	if (state == DEVICE_DONE && flight->row_error != nullptr)
+		cuda_errors_merge((const uint32_t *) (const void *) (flight->staging + flight->staging_errors), flight->rows, flight->row_error,
+						  flight->row_message);
+	ended->state = (uint8_t) state;
+	ended->error = error;
+	snprintf(ended->message, sizeof(ended->message), "%s", message);
+	ended->elapsed = cuda_now_nsec() - flight->began;
+	__atomic_store_n(&queue->completed, ticket, __ATOMIC_RELEASE);
+	if (queue->completed < queue->tickets)
+		queue->flights[(ticket + 1) % CUDA_FLIGHTS].began = cuda_now_nsec();
+	if (queue->device->beats[queue->use] != nullptr)
+		__atomic_add_fetch(queue->device->beats[queue->use], 1, __ATOMIC_RELAXED);
+	pthread_cond_broadcast(&queue->changed);
+}
+
+/* The lock is held: completes what has ended. */
+static void
+progress(device_queue *queue)
+{
+	cuda_device *device = queue->device;
+
+	while (queue->completed < queue->tickets)
+	{
+		cuda_flight *flight = &queue->flights[(queue->completed + 1) % CUDA_FLIGHTS];
+		cudaError_t error = cuda_is_lost(device) ? cudaErrorUnknown : cudaEventQuery(flight->event);
+
+		if (error == cudaErrorNotReady)
+			return;
+		if (error != cudaSuccess)
+		{
+			cudaGetLastError();
+			cuda_lose(device, "GPU %d answers errors: %s", queue->gpu->ordinal, cudaGetErrorString(error));
+			complete(queue, DEVICE_LOST, INFER_ERROR_DEVICE_LOST, device->lost_reason);
+		}
+		else if (flight->error != 0)
+			complete(queue, DEVICE_FAILED, flight->error, flight->message);
+		else
+			complete(queue, DEVICE_DONE, 0, "");
+	}
+}
+
+/* The lock is held. */
+static enum device_state
+state_of(const device_queue *queue, uint64_t ticket, status *status)
+{
+	const cuda_ticket *ended = &queue->ended[ticket % CUDA_TICKETS_KEPT];
+
+	if (ticket > queue->completed)
+		return DEVICE_PENDING;
+	if (ticket + CUDA_TICKETS_KEPT <= queue->completed)
+		return DEVICE_DONE;
+	if (ended->error != 0)
+		status_set(status, ended->error, "%s", ended->message);
+	return (enum device_state) ended->state;
+}
+
+enum device_state
+cuda_poll(device_queue *queue, uint64_t ticket, status *status)
+{
+	enum device_state state;
+
+	pthread_mutex_lock(&queue->lock);
+	progress(queue);
+	state = state_of(queue, ticket, status);
+	pthread_mutex_unlock(&queue->lock);
+	return state;
+}
+
+enum device_state
+cuda_wait(device_queue *queue, uint64_t ticket, uint64_t usec, status *status)
+{
+	uint64_t	end = cuda_now_nsec() + usec * 1000;
+	enum device_state state;
+
+	for (;;)
+	{
+		timespec	nap = {0, 20000};
+
+		state = cuda_poll(queue, ticket, status);
+		if (state != DEVICE_PENDING || cuda_now_nsec() >= end)
+			return state;
+		nanosleep(&nap, nullptr);
+	}
+}
+
+void
+cuda_cancel(device_queue *queue, uint64_t ticket)
+{
+	__atomic_store_n(&queue->cancelled, ticket, __ATOMIC_RELAXED);
+}
+
+uint64_t
+cuda_elapsed_nsec(device_queue *queue, uint64_t ticket)
+{
+	uint64_t	elapsed;
+
+	pthread_mutex_lock(&queue->lock);
+	elapsed = ticket <= queue->completed && ticket + CUDA_TICKETS_KEPT > queue->completed ?
+		queue->ended[ticket % CUDA_TICKETS_KEPT].elapsed : 0;
+	pthread_mutex_unlock(&queue->lock);
+	return elapsed;
+}
+
+/* ---- enqueue ---- */
+
+/* Rows lie end to end, from the first token to the last. */
+static bool
+offsets_sound(const device_batch *batch, status *status)
+{
+	uint32_t	rows = batch->items[DEVICE_LEAD_ROWS];
+	bool		sound = batch->row_off != nullptr && batch->row_off[0] == 0 &&
+		batch->row_off[rows] == batch->items[DEVICE_LEAD_TOKENS];
+
+	for (uint32_t row = 0; sound && row < rows; row++)
+		sound = batch->row_off[row] <= batch->row_off[row + 1] &&
+				(batch->row_first == nullptr || batch->row_first[row] <= batch->row_off[row + 1] - batch->row_off[row]);
+	return sound || status_set(status, INFER_ERROR_INTERNAL, "the batch does not say where its rows begin");
+}
+
+static bool
+grow(void *array, uint32_t *space, uint32_t wanted, status *status)
+{
+	void	  **place = (void **) array;
+	void	   *larger;
+
+	if (wanted <= *space)
+		return true;
+	larger = realloc(*place, wanted * sizeof(void *));
+	if (larger == nullptr)
+		return status_set(status, INFER_ERROR_MEMORY, "out of memory: %zu bytes wanted for a batch", wanted * sizeof(void *));
+	*place = larger;
+	*space = wanted;
+	return true;
+}
+
+/* Host memory at least so large; what was in it is lost. */
+static bool
+grow_pinned(uint8_t **memory, uint64_t *bytes, uint64_t wanted, status *status)
+{
+	uint8_t    *larger;
+
+	if (wanted <= *bytes)
+		return true;
+	larger = (uint8_t *) cuda_host_alloc(wanted, status);
+	if (larger == nullptr)
+		return false;
+	cuda_host_free(*memory);
+	*memory = larger;
+	*bytes = wanted;
+	return true;
+}
+
+/* A flight for the next ticket, once the one that had it before has completed. */
+static cuda_flight *
+flight_take(device_queue *queue, status *status)
+{
+	uint64_t	ticket = queue->tickets + 1;
+	cuda_flight *flight = &queue->flights[ticket % CUDA_FLIGHTS];
+	struct status unused;
+
+	status_clear(&unused);
+	while (ticket > CUDA_FLIGHTS && cuda_wait(queue, ticket - CUDA_FLIGHTS, 1000000, &unused) == DEVICE_PENDING)
+		;
+	if (!cuda_usable(queue->device, status))
+		return nullptr;
+	flight->row_error = nullptr;
+	flight->row_message = nullptr;
+	flight->rows = 0;
+	flight->error = 0;
+	return flight;
+}
+
+/* All memory that a run needs. */
+static bool
+reserve(cuda_call *call, const void *arena, status *status)
+{
+	device_queue *queue = call->queue;
+	const device_program *program = call->program;
+
+	call->arena = cuda_arena_find(queue->gpu, arena, call->layout.bytes);
+	if (call->arena == nullptr)
+		return status_set(status, INFER_ERROR_INTERNAL, "the arena is not of the queue's GPU, or has not the %llu bytes of the batch",
+						  (unsigned long long) call->layout.bytes);
+	return grow(&queue->bindings, &queue->bindings_space, program->bindings_count, status) &&
+		   grow(&queue->host_bindings, &queue->host_bindings_space, program->bindings_most, status) &&
+		   grow_pinned(&call->flight->staging, &call->flight->staging_bytes, cuda_run_staging(&call->layout), status) &&
+		   (call->first > 0 ||
+			grow_pinned(&call->arena->host, &call->arena->host_bytes, call->layout.host_bytes, status));
+}
+
+/* The event behind the run, whatever has become of it, so that the ticket completes. */
+static uint64_t
+publish(cuda_call *call, status *status)
+{
+	device_queue *queue = call->queue;
+	cudaError_t error = cudaEventRecord(call->flight->event, queue->stream);
+
+	if (error != cudaSuccess)
+	{
+		cudaGetLastError();
+		cuda_lose(queue->device, "GPU %d answers errors: %s", queue->gpu->ordinal, cudaGetErrorString(error));
+	}
+	pthread_mutex_lock(&queue->lock);
+	__atomic_store_n(&queue->tickets, call->ticket, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&queue->lock);
+	return call->ticket;
+}
+
+uint64_t
+cuda_enqueue(device_queue *queue, device_program *program, uint32_t first, uint32_t last, const device_batch *batch,
+			 void *const *bindings, void *arena, status *status)
+{
+	cuda_call	call = {};
+	cudaError_t error;
+
+	if (!cuda_usable(queue->device, status) || (program->sequences && !offsets_sound(batch, status)))
+		return 0;
+	call.queue = queue;
+	call.program = program;
+	call.first = first;
+	call.last = last < program->plans_count ? last : program->plans_count;
+	call.batch = batch;
+	call.bindings = bindings;
+	call.ticket = queue->tickets + 1;
+	cuda_layout_make(program, batch->items, &call.layout);
+	error = cudaSetDevice(queue->gpu->ordinal);
+	if (error != cudaSuccess)
+	{
+		cudaGetLastError();
+		cuda_lose(queue->device, "GPU %d answers errors: %s", queue->gpu->ordinal, cudaGetErrorString(error));
+	}
+	call.flight = flight_take(queue, status);
+	if (call.flight == nullptr || !reserve(&call, arena, status))
+		return 0;
+	if (queue->device->beats[queue->use] != nullptr)
+		__atomic_add_fetch(queue->device->beats[queue->use], 1, __ATOMIC_RELAXED);
+	call.flight->began = cuda_now_nsec();
+	call.flight->predicted = cuda_range_nsec(program, first, call.last, batch);
+	cuda_run_enqueue(&call, arena);
+	return publish(&call, status);
+}
