@@ -306,7 +306,7 @@ COMMENT ON FUNCTION infer.read_loaded_models() IS 'behind the view infer.loaded_
 CREATE FUNCTION infer.read_devices(OUT device text, OUT description text, OUT in_use bool, OUT threads int,
 								   OUT memory_budget bigint, OUT memory_used bigint,
 								   OUT busy_time double precision, OUT busy_share double precision,
-								   OUT isa text, OUT numerics_id text, OUT since timestamptz) RETURNS SETOF record
+								   OUT isa text, OUT numerics_id text, OUT since timestamptz, OUT detail text) RETURNS SETOF record
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_devices';
 COMMENT ON FUNCTION infer.read_devices() IS 'behind the view infer.devices';
 
@@ -359,18 +359,19 @@ COMMENT ON COLUMN infer.loaded_models.load_time IS 'ms that the last load took i
 COMMENT ON COLUMN infer.loaded_models.from_cache IS 'whether the last load took packed weights from the cache';
 
 CREATE VIEW infer.devices AS SELECT * FROM infer.read_devices();
-COMMENT ON VIEW infer.devices IS 'what the engine computes on';
+COMMENT ON VIEW infer.devices IS 'what the engine computes on, and why it does not compute on a GPU';
 COMMENT ON COLUMN infer.devices.device IS 'its name, as in infer.device';
-COMMENT ON COLUMN infer.devices.description IS 'the processor''s name';
+COMMENT ON COLUMN infer.devices.description IS 'the name of the processor or the card';
 COMMENT ON COLUMN infer.devices.in_use IS 'whether the engine computes on it';
-COMMENT ON COLUMN infer.devices.threads IS 'that compute';
-COMMENT ON COLUMN infer.devices.memory_budget IS 'bytes: infer.memory';
+COMMENT ON COLUMN infer.devices.threads IS 'that compute on a CPU; the multiprocessors of a GPU';
+COMMENT ON COLUMN infer.devices.memory_budget IS 'bytes: infer.memory, of a GPU infer.gpu_memory';
 COMMENT ON COLUMN infer.devices.memory_used IS 'bytes of it that weights and workspaces of loaded models take';
 COMMENT ON COLUMN infer.devices.busy_time IS 'ms that it worked';
 COMMENT ON COLUMN infer.devices.busy_share IS 'part of the time that it worked, 0 to 1';
 COMMENT ON COLUMN infer.devices.isa IS 'the instruction set that the kernels use';
 COMMENT ON COLUMN infer.devices.numerics_id IS 'what the bits of results depend on: equal ids give equal bits';
 COMMENT ON COLUMN infer.devices.since IS 'when counting began: the engine''s start, or the last infer.reset_stats()';
+COMMENT ON COLUMN infer.devices.detail IS 'why the engine does not compute on it, or what it lacks; NULL: nothing';
 
 CREATE VIEW infer.activity AS SELECT * FROM infer.read_activity();
 COMMENT ON VIEW infer.activity IS 'the calls that wait or run in the engine now; times in milliseconds';

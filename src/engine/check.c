@@ -113,12 +113,12 @@ check_model(const char *path, const char *options)
 	{
 		files_close(&files);
 		if (device != NULL)
-			device->ops->close(device);
+			device_close(device);
 		return fail(&status);
 	}
 	print_model(model, &files);
 	model_close(model);
 	files_close(&files);
-	device->ops->close(device);
+	device_close(device);
 	return 0;
 }

@@ -14,22 +14,22 @@
 #define WAIT_USEC		(1000 * 1000)
 
 /*
- * A device in a library of its own, which stays open: what it registers with the C library and with CUDA outlives
- * the device.
+ * The library stays open: what it registers with the C library and with CUDA outlives the device.  NULL and a
+ * status: there is none that fits.
  */
-static struct device *
-open_library(const struct device_options *options, struct status *status)
+static const struct device_library *
+open_library(const char *path, struct status *status)
 {
 	const struct device_library *library;
 	void	   *handle;
 
-	if (options->library == NULL)
+	if (path == NULL)
 	{
-		status_set(status, INFER_ERROR_UNSUPPORTED, "this build has no CUDA device");
+		status_set(status, INFER_ERROR_UNSUPPORTED, "this installation has no CUDA device");
 		status_hint(status, "Build and install it with \"make CUDA=1\".");
 		return NULL;
 	}
-	handle = dlopen(options->library, RTLD_NOW | RTLD_LOCAL);
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	library = handle != NULL ? dlsym(handle, DEVICE_LIBRARY) : NULL;
 	if (library == NULL)
 	{
@@ -39,22 +39,76 @@ open_library(const struct device_options *options, struct status *status)
 	if (library->ops_bytes != sizeof(struct device_ops) || library->options_bytes != sizeof(struct device_options) ||
 		strcmp(library->version, INFER_VERSION) != 0)
 	{
-		status_set(status, INFER_ERROR_VERSION, "the CUDA device's library \"%s\" is of another version", options->library);
+		status_set(status, INFER_ERROR_VERSION, "the CUDA device's library \"%s\" is of another version", path);
 		status_hint(status, "Install the engine and its library together.");
 		return NULL;
 	}
-	return library->ops->open(options, status);
+	return library;
 }
 
-/*
- * "auto" is the CPU as long as no other device is built in.  The faults of a null device
- * follow its name and a colon.
- */
+/* gpu: CUDA's ordinal; -1: all of those like the first. */
+static struct device *
+open_cuda(const struct device_options *options, int gpu, struct status *status)
+{
+	const struct device_library *library = open_library(options->library, status);
+	struct device_options own = *options;
+	struct device_options host = *options;
+	struct device *device;
+
+	if (library == NULL)
+		return NULL;
+	host.memory = 0;			/* what lies there is little, and none of it is evicted */
+	own.gpu = gpu;
+	own.host = cpu_device_ops.open(&host, status);
+	if (own.host == NULL)
+		return NULL;
+	device = library->ops->open(&own, status);
+	if (device == NULL)
+		cpu_device_ops.close(own.host);
+	else
+		device->host = own.host;
+	return device;
+}
+
+/* "cuda" or "cuda:N"; false: neither. */
+static bool
+names_cuda(const char *setting, int *gpu)
+{
+	char	   *end;
+	long		number;
+
+	*gpu = -1;
+	if (strcmp(setting, "cuda") == 0)
+		return true;
+	if (strncmp(setting, "cuda:", 5) != 0 || setting[5] < '0' || setting[5] > '9')
+		return false;
+	number = strtol(setting + 5, &end, 10);
+	*gpu = (int) number;
+	return *end == '\0' && number < 1024;
+}
+
+static struct device *
+open_auto(const struct device_options *options, struct status *status)
+{
+	struct status why = {0};
+	struct device *device = open_cuda(options, -1, &why);
+
+	if (device != NULL)
+		return device;
+	if (options->passed_over != NULL)
+		*options->passed_over = why;
+	return cpu_device_ops.open(options, status);
+}
+
+/* The faults of a null device follow its name and a colon. */
 static struct device *
 open_by_name(const char *setting, const struct device_options *options, struct status *status)
 {
-	if (setting == NULL || setting[0] == '\0' || strcmp(setting, "auto") == 0 ||
-		strcmp(setting, "cpu") == 0)
+	int			gpu;
+
+	if (setting == NULL || setting[0] == '\0' || strcmp(setting, "auto") == 0)
+		return open_auto(options, status);
+	if (strcmp(setting, "cpu") == 0)
 		return cpu_device_ops.open(options, status);
 	if (strcmp(setting, "null") == 0 || strncmp(setting, "null:", 5) == 0)
 	{
@@ -64,10 +118,10 @@ open_by_name(const char *setting, const struct device_options *options, struct s
 			faulty.faults = setting + 5;
 		return null_device_ops.open(&faulty, status);
 	}
-	if (strcmp(setting, "cuda") == 0)
-		return open_library(options, status);
+	if (names_cuda(setting, &gpu))
+		return open_cuda(options, gpu, status);
 	status_set(status, INFER_ERROR_UNSUPPORTED, "unknown device \"%s\"", setting);
-	status_hint(status, "Set infer.device to \"auto\", \"cpu\" or \"null:FAULT,...\".");
+	status_hint(status, "Set infer.device to \"auto\", \"cpu\", \"cuda\", \"cuda:N\" or \"null:FAULT,...\".");
 	return NULL;
 }
 
@@ -79,6 +133,16 @@ device_open(const char *setting, const struct device_options *options, struct st
 	if (device != NULL)
 		device->load_busy = options->load_busy;
 	return device;
+}
+
+void
+device_close(struct device *device)
+{
+	struct device *host = device->host;
+
+	device->ops->close(device);
+	if (host != NULL)
+		host->ops->close(host);
 }
 
 /* Bytes of one element in a tensor; 0 for a type that does not exist. */

@@ -535,6 +535,7 @@ struct device_info
 									 * what a model's options say, what the bits of its results depend on */
 	char		weight_layout[32];	/* the order of a packed weight's elements, in each precision */
 	char		products[64];		/* the kernels of products in BF16 and INT8 */
+	char		detail[128];		/* what it lacks and does without ("cuBLASLt 13 not found"), or "" */
 	uint32_t	precisions;			/* 1 << enum device_precision of those it has */
 	uint8_t		precision_default;	/* BF16 where it was measured to be clearly faster than F32, else FULL */
 	double		flops[DEVICE_PRECISIONS];	/* of a product, per second and thread, measured at open */
@@ -557,6 +558,7 @@ struct device_options
 	uint64_t	gpu_memory;			/* budget of each GPU in bytes, 0: what is free, but for a reserve */
 	int			gpu;				/* CUDA's ordinal; -1: all of those like the first */
 	struct device *host;			/* for a device that leaves ops to the CPU: opened, and closed by who opened it */
+	struct status *passed_over;		/* "auto": why it is not the CUDA device; or NULL */
 	uint64_t   *beat;				/* raised at every claimed chunk of a batch */
 	uint64_t   *load_beat;			/* and of what is computed at load */
 	uint32_t   *load_busy;			/* 1 while something is */
@@ -709,11 +711,14 @@ struct device_library
 };
 
 /*
- * Opens what infer.device asks for: "auto", "cpu", "null:FAULT,…" (later "cuda[:N]").
- * Unknown words are an error that names them.
+ * Opens what infer.device asks for: "auto", "cpu", "cuda", "cuda:N", "null:FAULT,…"; "auto" is the CUDA device where
+ * it can be opened, else the CPU.  Unknown words are an error that names them.
  */
 extern struct device *device_open(const char *setting, const struct device_options *options,
 								  struct status *status);
+
+/* With its host. */
+extern void device_close(struct device *device);
 
 /*
  * Enqueues segments and waits until they have run.  false and a status: INFER_ERROR_DEVICE, or

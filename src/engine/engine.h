@@ -252,6 +252,7 @@ struct engine
 	struct device *device;
 	struct device_queue *queue;
 	struct device_info info;		/* as at the start */
+	struct status passed_over;		/* why it is not the CUDA device, where infer.device is auto */
 
 	struct batch_policy policy;
 	struct prepare prepare;

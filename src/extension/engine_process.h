@@ -39,6 +39,9 @@ extern void engine_process_kill_in_handler(void);
 /* Move what there is of the engine's log into the server's; never blocks. */
 extern void engine_process_log(void);
 
+/* What it said of its end: the text of its last FATAL line, or "". */
+extern const char *engine_process_last_words(void);
+
 /* Send the settings that have changed; true if some still wait for room in the pipe. */
 extern bool engine_process_settings(void);
 

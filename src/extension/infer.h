@@ -40,6 +40,7 @@ enum InferOnError { INFER_ON_ERROR_ERROR, INFER_ON_ERROR_NULL };
 enum InferRequestClass { INFER_REQUEST_AUTO, INFER_REQUEST_INTERACTIVE, INFER_REQUEST_STATEMENT, INFER_REQUEST_JOB };
 
 extern char *infer_device;				/* postmaster */
+extern int	infer_gpu_memory;				/* MB */
 extern int	infer_cpu_threads;
 extern int	infer_memory;				/* MB */
 extern int	infer_cache_size;			/* MB */
@@ -100,7 +101,7 @@ typedef struct InferShared
 	LWLock	   *lock;					/* protects all of it but the atomics */
 	pid_t		engine_pid;				/* 0: not running */
 	uint64		engine_starts;
-	char		engine_error[256];		/* why the last start failed, or "" */
+	char		engine_error[384];		/* why the last start failed, or "" */
 	pid_t		supervisor_pid;
 	struct Latch *supervisor_latch;		/* its process latch, or NULL */
 	bool		restart_requested;

@@ -34,6 +34,7 @@ int			infer_job_retention;
 int			infer_job_share;
 bool		infer_log_requests;
 int			infer_max_job_workers;
+int			infer_gpu_memory;
 int			infer_memory;
 int			infer_nice;
 int			infer_on_error;
@@ -103,10 +104,16 @@ define_engine_settings(void)
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomStringVariable("infer.device",
 							   "Sets the device that models run on.",
-							   "auto, cpu, or for tests null:FAULT,...",
+							   "auto, cpu, cuda, cuda:N, or for tests null:FAULT,...",
 							   &infer_device,
 							   "auto",
 							   PGC_POSTMASTER, 0, check_device, NULL, NULL);
+	DefineCustomIntVariable("infer.gpu_memory",
+							"Sets the memory of each GPU that the engine may use.",
+							"0 means what is free when the engine starts, but for a reserve.",
+							&infer_gpu_memory,
+							0, 0, INT_MAX,
+							PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable("infer.memory",
 							"Sets the memory that the engine may use for models.",
 							"The models longest unused are evicted first.",

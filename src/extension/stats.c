@@ -242,7 +242,7 @@ infer_read_loaded_models(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-enum { DEVICE_COLUMNS = 11 };
+enum { DEVICE_COLUMNS = 12 };
 
 PG_FUNCTION_INFO_V1(infer_read_devices);
 Datum
@@ -270,6 +270,11 @@ infer_read_devices(PG_FUNCTION_ARGS)
 		values[8] = CStringGetTextDatum(infer_client_text(device->arch));
 		values[9] = CStringGetTextDatum(infer_client_text(device->numerics_id));
 		values[10] = time_datum(stats.head.since);
+		values[11] = CStringGetTextDatum(infer_client_text(device->detail));
+		for (int column = 3; column < 11; column++)
+			nulls[column] = device->in_use == 0;	/* it is not there */
+		nulls[1] = device->description[0] == '\0';
+		nulls[11] = device->detail[0] == '\0';
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;

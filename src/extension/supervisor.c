@@ -340,10 +340,11 @@ engine_ended(int status, TimestampTz now)
 		infer_shared->engine_stops++;
 	if (supervisor.failures >= FAILED_MAX)
 		snprintf(infer_shared->engine_error, sizeof(infer_shared->engine_error),
-				 "it ended %d times before it was ready, the last time with %s %d",
+				 "it ended %d times before it was ready, the last time with %s %d%s%s",
 				 supervisor.failures,
 				 WIFSIGNALED(status) ? "signal" : "status",
-				 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+				 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+				 engine_process_last_words()[0] != '\0' ? ": " : "", engine_process_last_words());
 	LWLockRelease(infer_shared->lock);
 
 	if (supervisor.ordered || (supervisor.was_ready && now >= after_ms(supervisor.started_at, LIVED)))

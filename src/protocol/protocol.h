@@ -207,7 +207,8 @@ struct infer_stats_head
 struct infer_stats_device
 {
 	char		name[64];			/* "cpu" */
-	char		description[128];	/* the processor's name, or why it is not used */
+	char		description[128];	/* the processor's or card's name; "": there is none */
+	char		detail[128];		/* why it is not used, or what it lacks; or "" */
 	char		numerics_id[64];
 	uint64_t	bytes_budget;
 	uint64_t	bytes_used;

@@ -18,7 +18,7 @@ sub niceness { return (split ' ', InferServer::_slurp('/proc/' . $server->engine
 sub threads { my @tasks = glob '/proc/' . $server->engine_pid . '/task/*'; return scalar @tasks; }
 
 $server->safe_psql("SELECT infer.create_model('m', data => $three)");
-is($server->safe_psql('SELECT threads FROM infer.devices'), '1', 'infer.cpu_threads: one thread computes');
+is($server->safe_psql('SELECT threads FROM infer.devices WHERE in_use'), '1', 'infer.cpu_threads: one thread computes');
 my $few = threads();
 is(niceness(), '7', 'infer.nice is the engine\'s');
 
@@ -30,7 +30,7 @@ for my $round (1, 2)
 {
 	for my $i (1 .. 3)
 	{
-		is($server->safe_psql("SELECT (infer.outputs('large$i', $input))[1], memory_used <= memory_budget AND memory_budget = 16 << 20 FROM infer.devices"),
+		is($server->safe_psql("SELECT (infer.outputs('large$i', $input))[1], memory_used <= memory_budget AND memory_budget = 16 << 20 FROM infer.devices WHERE in_use"),
 			1 + $i . '|t', "infer.memory: large$i answers, within the budget");
 		is($server->safe_psql("SELECT state FROM infer.loaded_models WHERE model = 'large$i'"), 'loaded', 'and is loaded');
 	}
@@ -41,7 +41,7 @@ is($server->psql_sqlstate("SELECT infer.create_model('huge', data => " . sql_byt
 
 my $cores = `nproc`;
 $server->restart('infer.cpu_threads' => 0, 'infer.nice' => 0, 'infer.memory' => '1GB');
-is($server->safe_psql('SELECT threads FROM infer.devices'), 0 + $cores, 'infer.cpu_threads 0: as many as there are processors');
+is($server->safe_psql('SELECT threads FROM infer.devices WHERE in_use'), 0 + $cores, 'infer.cpu_threads 0: as many as there are processors');
 is(threads() - $few, $cores - 1, 'and that many are there') if $cores > 1;
 is(niceness(), '0', 'infer.nice 0');
 $server->safe_psql("SELECT (infer.outputs('large$_', $input))[1]") for 1 .. 3;

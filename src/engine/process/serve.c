@@ -37,6 +37,7 @@ struct options
 	const char *socket;
 	const char *lock;
 	const char *cache;
+	const char *library;			/* of the CUDA device, or NULL */
 	int			status_fd;			/* -1: makes its own page */
 	int			control_fd;			/* -1: not supervised */
 	char	  **settings;
@@ -51,14 +52,15 @@ print_help(void)
 {
 	printf("infer-engine runs models for the PostgreSQL extension infer.\n\n"
 		   "Usage:\n"
-		   "  infer-engine --socket PATH --lock PATH [--cache DIR] [--setting NAME=VALUE]...\n"
+		   "  infer-engine --socket PATH --lock PATH [--cache DIR] [--cuda PATH] [--setting NAME=VALUE]...\n"
 		   "  infer-engine check PATH [--options JSON]\n\n"
 		   "The first form serves; the server's background worker starts it, with\n"
-		   "--status-fd N and --control-fd N.  The second says what a model file or folder is,\n"
+		   "--status-fd N and --control-fd N; --cuda is where infer_cuda.so lies.  The second says what a model file or folder is,\n"
 		   "or why it cannot be used.  JSON is as the options of infer.create_model().\n\n"
 		   "Settings, with their defaults:\n");
 	settings_help();
-	printf("\nINFER_CPU=scalar, avx2 or avx512 in the environment chooses the kernels, for tests.\n");
+	printf("\nINFER_CPU=scalar, avx2 or avx512 in the environment chooses the kernels, for tests;\n"
+		   "INFER_CUDA=PATH another library of the CUDA device.\n");
 }
 
 static void
@@ -89,6 +91,7 @@ parse_options(int argc, char **argv, struct options *options)
 		{"socket", required_argument, NULL, 's'},
 		{"lock", required_argument, NULL, 'l'},
 		{"cache", required_argument, NULL, 'c'},
+		{"cuda", required_argument, NULL, 'd'},
 		{"status-fd", required_argument, NULL, 'p'},
 		{"control-fd", required_argument, NULL, 'k'},
 		{"setting", required_argument, NULL, 'x'},
@@ -110,6 +113,9 @@ parse_options(int argc, char **argv, struct options *options)
 				break;
 			case 'c':
 				options->cache = optarg;
+				break;
+			case 'd':
+				options->library = optarg;
 				break;
 			case 'p':
 				options->status_fd = parse_fd(optarg);
@@ -231,17 +237,22 @@ enter_sandbox(const struct options *options)
 }
 
 static bool
-open_device(struct status *status)
+open_device(const struct options *command, struct status *status)
 {
+	const char *library = getenv("INFER_CUDA");
 	struct device_options options = {
 		.threads = (int) engine.settings.cpu_threads,
 		.memory = engine.settings.memory,
+		.gpu_memory = engine.settings.gpu_memory,
+		.library = library != NULL ? library : command->library,
+		.passed_over = &engine.passed_over,
 		.arch = getenv("INFER_CPU"),
 		.beat = &engine.page->device_beat,
 		.load_beat = &engine.page->load_beat,
 		.load_busy = &engine.page->load_busy
 	};
 
+	setenv("CUDA_CACHE_DISABLE", "1", 0);	/* it would be written outside of the engine's folder */
 	engine.device = device_open(engine.settings.device, &options, status);
 	if (engine.device == NULL)
 		return false;
@@ -291,7 +302,7 @@ serve(const struct options *options)
 	if (!open_page(options->status_fd, &status))
 		fatal("could not start", &status);
 	process_on_exit(engine.page, options->socket);
-	if (!open_device(&status))
+	if (!open_device(options, &status))
 		fatal("could not open the device", &status);
 	if (!start_threads(&status) ||
 		!server_open(&server, &engine, options->socket, options->control_fd, &status))
@@ -300,6 +311,10 @@ serve(const struct options *options)
 	log_write(LOG_INFO, "version %s serves on %s (%s), %u compute threads; products: %s, %s by default", INFER_VERSION,
 			  engine.info.name, engine.info.numerics_id, engine.info.threads, engine.info.products,
 			  device_precision_name(engine.info.precision_default));
+	if (engine.passed_over.error != 0)
+		log_write(LOG_INFO, "no CUDA device: %s", engine.passed_over.message);
+	if (engine.info.detail[0] != '\0')
+		log_write(LOG_WARNING, "%s: %s", engine.info.name, engine.info.detail);
 	server_run(&server);
 }
 

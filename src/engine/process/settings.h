@@ -23,6 +23,7 @@ struct settings
 	uint32_t	cpu_threads;		/* 0: all usable cores */
 	uint32_t	nice;
 	uint64_t	memory;				/* bytes for models, 0: no bound */
+	uint64_t	gpu_memory;			/* bytes of each GPU, 0: what is free, but for a reserve */
 
 	/* also later */
 	uint64_t	cache_size;			/* bytes; kept by backends and the loader, each for what it writes */

@@ -27,6 +27,7 @@ struct report
 {
 	uint8_t    *data;				/* head, devices and models */
 	size_t		used;
+	uint32_t	devices;
 	uint32_t	models;
 	uint8_t    *classes;			/* what follows them */
 	size_t		classes_used;
@@ -40,6 +41,14 @@ struct report
 };
 
 static void
+put_device_entry(struct report *report, const struct infer_stats_device *device)
+{
+	memcpy(report->data + report->used, device, sizeof(*device));
+	report->used += sizeof(*device);
+	report->devices++;
+}
+
+static void
 put_device(struct engine *engine, struct report *report)
 {
 	struct device_info info = {0};
@@ -51,12 +60,25 @@ put_device(struct engine *engine, struct report *report)
 	memcpy(device.numerics_id, info.numerics_id, sizeof(device.numerics_id));
 	memcpy(device.arch, info.arch, sizeof(device.arch));
 	device.bytes_budget = info.bytes_budget;
-	device.bytes_used = registry_bytes(engine, NULL);	/* what infer.memory bounds: buffers too */
+	device.bytes_used = engine->device->host != NULL ? info.bytes_used :
+		registry_bytes(engine, NULL);	/* what infer.memory bounds: buffers too */
 	device.busy_usec = counters_busy(engine, report->now) / 1000;
 	device.threads = info.threads;
 	device.in_use = 1;
-	memcpy(report->data + report->used, &device, sizeof(device));
-	report->used += sizeof(device);
+	memcpy(device.detail, info.detail, sizeof(device.detail));
+	put_device_entry(report, &device);
+}
+
+/* What is not there, and why. */
+static void
+put_passed_over(struct engine *engine, struct report *report)
+{
+	struct infer_stats_device device = {.name = "cuda"};
+
+	if (engine->passed_over.error == 0)
+		return;
+	memcpy(device.detail, engine->passed_over.message, strnlen(engine->passed_over.message, sizeof(device.detail) - 1));
+	put_device_entry(report, &device);
 }
 
 static bool
@@ -243,11 +265,12 @@ put_head(struct engine *engine, struct report *report, struct infer_stats_head *
 	report->now = process_clock();
 	report->wall = process_time();
 	put_device(engine, report);
+	put_passed_over(engine, report);
 	head->since = engine->since;
 	head->elapsed_usec = counters_elapsed(engine, report->now) / 1000;
 	pthread_mutex_unlock(&engine->lock);
 	head->epoch = engine->epoch;
-	head->devices_count = 1;
+	head->devices_count = report->devices;
 	head->connections = __atomic_load_n(&engine->connections, __ATOMIC_RELAXED);
 	head->regions_bytes = __atomic_load_n(&engine->regions_bytes, __ATOMIC_RELAXED);
 }

@@ -398,6 +398,7 @@ infer_client_stats(bool reset, EngineStats *stats)
 		device->description[sizeof(device->description) - 1] = '\0';
 		device->numerics_id[sizeof(device->numerics_id) - 1] = '\0';
 		device->arch[sizeof(device->arch) - 1] = '\0';
+		device->detail[sizeof(device->detail) - 1] = '\0';
 	}
 	left_out(stats->head.left_out, "models");
 }

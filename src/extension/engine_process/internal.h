@@ -55,7 +55,7 @@ extern int	launch_spawn(const Launch *launch, char *path, char **argv, pid_t *pi
 /* ---- settings.c ---- */
 
 /* The command line, in the current memory context; notes what was sent. */
-extern char **settings_arguments(char *path);
+extern char **settings_arguments(char *path, char *library);	/* library: of the CUDA device, or NULL */
 
 /* Takes the control pipe's end over. */
 extern void settings_begin(int fd);

@@ -17,12 +17,14 @@
 static int	log_fd = -1;
 static char log_line[LOG_LINE_MAX + 1];
 static int	log_used = 0;
+static char last_words[256];	/* the text of the last FATAL line since the start, or "" */
 
 void
 log_begin(int fd)
 {
 	log_fd = fd;
 	log_used = 0;
+	last_words[0] = '\0';
 }
 
 void
@@ -35,6 +37,12 @@ int
 engine_process_log_fd(void)
 {
 	return log_fd;
+}
+
+const char *
+engine_process_last_words(void)
+{
+	return last_words;
 }
 
 static int
@@ -95,6 +103,8 @@ log_flush(void)
 	}
 	log_used = 0;
 	level = level_of(log_line, &text);
+	if (strncmp(log_line, "FATAL: ", text - log_line) == 0 && text != log_line)
+		strlcpy(last_words, text, pg_encoding_mbcliplen(PG_UTF8, text, strlen(text), sizeof(last_words) - 1) + 1);
 	ereport(level, (errmsg("infer engine: %s", text)));
 }
 

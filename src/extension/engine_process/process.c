@@ -20,6 +20,7 @@
 #include "miscadmin.h"
 
 #define ENGINE_PROGRAM "infer-engine"
+#define CUDA_LIBRARY "infer_cuda.so"
 
 static volatile sig_atomic_t engine_pid = 0;
 static const struct infer_status_page *page = NULL;
@@ -53,6 +54,14 @@ engine_path(char *path, Size bytes)
 	strlcat(path, ENGINE_PROGRAM, bytes);
 }
 
+/* The CUDA device lies beside the extension's library; false: it was not installed. */
+static bool
+cuda_path(char *path, Size bytes)
+{
+	snprintf(path, bytes, "%s/%s", pkglib_path, CUDA_LIBRARY);
+	return access(path, R_OK) == 0;
+}
+
 /* The signals whose handlers kill the engine by engine_pid. */
 static void
 block_handlers(sigset_t *before)
@@ -70,6 +79,7 @@ engine_process_start(char *error, Size bytes)
 {
 	Launch		launch = {-1, -1, {-1, -1}, {-1, -1}, NULL};
 	char		path[MAXPGPATH];
+	char		library[MAXPGPATH];
 	char	  **argv;
 	sigset_t	before;
 	pid_t		pid = 0;
@@ -77,7 +87,7 @@ engine_process_start(char *error, Size bytes)
 
 	Assert(engine_pid == 0);
 	engine_path(path, sizeof(path));
-	argv = settings_arguments(path);
+	argv = settings_arguments(path, cuda_path(library, sizeof(library)) ? library : NULL);
 	if (!launch_open(&launch) || !launch_mark_descriptors())
 	{
 		snprintf(error, bytes, "could not prepare the engine's descriptors: %s", strerror(errno));

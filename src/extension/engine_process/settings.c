@@ -24,6 +24,7 @@ static EngineSetting settings[] = {
 	{"device", NULL, &infer_device, false},
 	{"cpu_threads", &infer_cpu_threads, NULL, false},
 	{"memory", &infer_memory, NULL, false},				/* MB */
+	{"gpu_memory", &infer_gpu_memory, NULL, false},		/* MB */
 	{"cache_size", &infer_cache_size, NULL, false},		/* MB */
 	{"nice", &infer_nice, NULL, false},
 	{"batch_rows", &infer_batch_rows, NULL, true},
@@ -43,7 +44,7 @@ setting_number(const EngineSetting *setting)
 	return setting->flag != NULL ? *setting->flag : *setting->number;
 }
 
-#define ENGINE_ARGUMENTS (16 + 2 * lengthof(settings))
+#define ENGINE_ARGUMENTS (18 + 2 * lengthof(settings))
 
 static int	control_fd = -1;
 static char control_line[128];		/* a line that is being written */
@@ -64,7 +65,7 @@ settings_end(void)
 }
 
 char **
-settings_arguments(char *path)
+settings_arguments(char *path, char *library)
 {
 	char	  **argv = palloc(sizeof(char *) * ENGINE_ARGUMENTS);
 	int			n = 0;
@@ -76,6 +77,11 @@ settings_arguments(char *path)
 	argv[n++] = INFER_LOCK;
 	argv[n++] = "--cache";
 	argv[n++] = INFER_CACHE;
+	if (library != NULL)
+	{
+		argv[n++] = "--cuda";
+		argv[n++] = library;
+	}
 	argv[n++] = "--status-fd";
 	argv[n++] = psprintf("%d", ENGINE_FD_STATUS);
 	argv[n++] = "--control-fd";
