@@ -106,7 +106,44 @@ kill 'CONT', $server->engine_pid;
 ok($server->poll_query_until('SELECT pending FROM infer.jobs ORDER BY job DESC LIMIT 1', 1), 'one is locked, and put off');
 $locker->query('COMMIT');
 ok($server->poll_query_until("SELECT v FROM kept WHERE id = 5", 'add@1 failed'), 'which cannot be read then, and is marked');
+
+# ---- locks, and triggers that say the same ----
+
+$server->safe_psql(<<'SQL');
+CREATE TABLE parent (id float8 PRIMARY KEY);
+INSERT INTO parent SELECT generate_series(1, 101);
+CREATE TABLE child (id int PRIMARY KEY, x float8, y float8 REFERENCES parent);
+INSERT INTO child SELECT g, g FROM generate_series(1, 100) g;
+CREATE FUNCTION busy() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF TG_LEVEL = 'STATEMENT' OR NEW.id = 7 THEN
+		RAISE EXCEPTION 'canceling statement due to lock timeout' USING ERRCODE = 'lock_not_available';
+	END IF;
+	RETURN NEW;
+END $$;
+CREATE TRIGGER busy BEFORE UPDATE ON child FOR EACH ROW EXECUTE FUNCTION busy();
+SQL
+$locker->query('BEGIN; SELECT FROM parent WHERE id = 51 FOR UPDATE');
+$job = submit(q{'child', input => 'x', output => 'y'});
+ok($server->poll_query_until("SELECT string_agg(concat_ws(' ', key[1], state, sqlstate, retryable), ', ' ORDER BY key[1]::int) FROM infer.job_errors WHERE job = $job AND key IN ('{7}', '{50}')",
+	'7 failed 55P03 t, 50 pending t'), 'a row whose trigger says that it is locked fails after a while, one that waits for a lock waits on');
+is($server->safe_psql("SELECT attempts FROM infer.job_errors WHERE job = $job AND key = '{7}'"), 5, 'after five times');
+$locker->query('COMMIT');
+is(ended($job), 'completed 100 99 1 0', 'which is written when the lock is gone');
 $locker->quit;
+
+# A trigger for each statement is in the way of all rows, and fails the job as other faults do.
+$server->safe_psql(<<'SQL');
+DROP TRIGGER busy ON child;
+CREATE TRIGGER busy BEFORE UPDATE ON child FOR EACH STATEMENT EXECUTE FUNCTION busy();
+SQL
+$job = submit(q{'child', input => 'x', output => 'y'});
+ok($server->poll_query_until("SELECT last_error FROM infer.jobs WHERE job = $job", 'canceling statement due to lock timeout'), 'a trigger for each statement');
+$server->reload('infer.max_job_workers' => 0);
+ok($server->poll_query_until("SELECT faults FROM infer.job_shard WHERE job = $job", 1), 'is a fault');
+$server->safe_psql("UPDATE infer.job_shard SET faults = 10, resume_at = NULL WHERE job = $job");
+$server->reload('infer.max_job_workers' => 2);
+like(ended($job), qr/^failed /, 'and so many faults in a row fail the job');
 
 $server->stop;
 done_testing;

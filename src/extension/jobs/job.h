@@ -520,6 +520,9 @@ extern void job_compute_counters(const JobRun *run, InferSiteCounters *counters)
 /* Whether an error may be gone when it is tried again. */
 extern bool job_error_is_transient(int sqlerrcode);
 
+/* Whether it tells of other transactions: it will be gone when they have ended, however long that takes. */
+extern bool job_error_is_of_others(const ErrorData *error);
+
 /* ---- manifest/digest.c ---- */
 
 /* Adds a written row to the shard's digests: sums of hashes, so in any order. */

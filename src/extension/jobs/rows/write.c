@@ -165,10 +165,17 @@ set_wait(const char *wait)
 	(void) set_config_option("lock_timeout", wait, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
+/* What somebody has locked comes back, however often; what a trigger says about locks does so a few times. */
+static bool
+is_locked_by_others(const ErrorData *error)
+{
+	return error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE && job_error_is_of_others(error);
+}
+
 static void
 fail(JobRow **rows, int count, ErrorData *error)
 {
-	bool		is_locked = error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE;
+	bool		is_locked = is_locked_by_others(error);
 
 	for (int i = 0; i < count; i++)
 	{
@@ -192,7 +199,7 @@ write_rows(JobRun *run, JobRow **rows, int count, bool tried)
 		return;
 	if (is_of_all_rows(error))
 		ReThrowError(error);
-	is_locked = error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE;
+	is_locked = is_locked_by_others(error);
 	if (is_locked)
 		set_wait(WAIT_HALVES);
 	if (!tried)

@@ -237,6 +237,26 @@ job_compute_counters(const JobRun *run, InferSiteCounters *counters)
 
 /* ---- errors ---- */
 
+static bool
+is_of_concurrency(int sqlerrcode)
+{
+	return sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE || sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED ||
+		sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE || sqlerrcode == ERRCODE_OBJECT_IN_USE;
+}
+
+/*
+ * A trigger's function may raise the same codes by itself, and do so for ever: then the message is of its language,
+ * not of the server, whose messages are those of locks that were waited for, or not to be had.
+ */
+bool
+job_error_is_of_others(const ErrorData *error)
+{
+	const char *servers = "postgres";
+
+	return is_of_concurrency(error->sqlerrcode) &&
+		error->domain != NULL && strncmp(error->domain, servers, strlen(servers)) == 0;
+}
+
 /*
  * The engine's state, the server's, and what other transactions do.  That the model is disabled is neither
  * a row's business nor gone by itself.
@@ -251,12 +271,10 @@ job_error_is_transient(int sqlerrcode)
 		case ERRCODE_INFER_TIMEOUT:
 		case ERRCODE_INFER_DEVICE:
 		case ERRCODE_INFER_ROW_KILLED_ENGINE:
-		case ERRCODE_T_R_SERIALIZATION_FAILURE:
-		case ERRCODE_T_R_DEADLOCK_DETECTED:
-		case ERRCODE_LOCK_NOT_AVAILABLE:
-		case ERRCODE_OBJECT_IN_USE:
 			return true;
 	}
+	if (is_of_concurrency(sqlerrcode))
+		return true;
 	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
 	{
 		case ERRCODE_TO_CATEGORY(ERRCODE_INSUFFICIENT_RESOURCES):

@@ -215,13 +215,6 @@ end_session(void)
 	MemoryContextDelete(context);
 }
 
-static bool
-is_of_locks(int sqlerrcode)
-{
-	return sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE || sqlerrcode == ERRCODE_T_R_DEADLOCK_DETECTED ||
-		sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE || sqlerrcode == ERRCODE_OBJECT_IN_USE;
-}
-
 static Next
 fail_job(const ErrorData *error)
 {
@@ -234,7 +227,7 @@ put_off(const ErrorData *error)
 {
 	int			delay = 1;
 
-	if (!is_of_locks(error->sqlerrcode) && ++runner.faults > RUNNER_FAULTS_MAX)
+	if (!job_error_is_of_others(error) && ++runner.faults > RUNNER_FAULTS_MAX)
 		return fail_job(error);
 	for (int i = 0; i < runner.delays && delay < DELAY_MAX; i++)
 		delay *= 2;
