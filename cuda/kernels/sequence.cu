@@ -276,8 +276,6 @@ cuda_make_norm(cuda_making *making)
 
 	if (n > UINT32_MAX / 2)
 		return false;
-	if (making->placing)
-		return true;
 	own = (norm_plan *) cuda_own(making, sizeof(norm_plan));
 	if (own == nullptr)
 		return false;
@@ -382,8 +380,6 @@ cuda_make_rotary(cuda_making *making)
 
 	if (length > UINT32_MAX / 2)
 		return false;
-	if (making->placing)
-		return true;
 	own = (rotary_call *) cuda_own(making, sizeof(rotary_call));
 	if (own == nullptr)
 		return false;
@@ -465,8 +461,6 @@ cuda_make_gate(cuda_making *making)
 
 	if (n > UINT32_MAX / 4)
 		return false;
-	if (making->placing)
-		return true;
 	own = (gate_call *) cuda_own(making, sizeof(gate_call));
 	if (own == nullptr)
 		return false;
@@ -651,8 +645,6 @@ cuda_make_pool(cuda_making *making)
 
 	if (n > UINT32_MAX / 2)
 		return false;
-	if (making->placing)
-		return true;
 	own = (pool_call *) cuda_own(making, sizeof(pool_call));
 	if (own == nullptr)
 		return false;

@@ -129,8 +129,6 @@ cuda_make_distance(cuda_making *making)
 
 	if (c->dims[0] > INT32_MAX || c->dims[1] > INT32_MAX)
 		return false;
-	if (making->placing)
-		return true;
 	own = (distance_call *) cuda_own(making, sizeof(distance_call));
 	if (own == nullptr)
 		return false;
@@ -292,8 +290,6 @@ cuda_make_couple(cuda_making *making)
 
 	if (making->op->i[0] > COUPLE_MAX)
 		return false;
-	if (making->placing)
-		return true;
 	own = (couple_call *) cuda_own(making, sizeof(couple_call));
 	if (own == nullptr)
 		return false;

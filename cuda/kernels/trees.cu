@@ -404,8 +404,6 @@ cuda_make_trees(cuda_making *making)
 
 	if (trees->features > INT32_MAX / TREES_ROWS)
 		return false;
-	if (making->placing)
-		return true;
 	own = (trees_plan *) cuda_own(making, sizeof(trees_plan));
 	if (own == nullptr)
 		return false;

@@ -24,10 +24,24 @@
 #include <ucontext.h>
 #endif
 
-#ifdef EMULATION_ASAN
+#if defined(__SANITIZE_ADDRESS__)
+#define WITH_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WITH_ASAN 1
+#endif
+#endif
+
+#ifdef WITH_ASAN
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
 #define STACK_BYTES		(256 * 1024)
+#define poison(memory, bytes)		__asan_poison_memory_region(memory, bytes)
+#define unpoison(memory, bytes)		__asan_unpoison_memory_region(memory, bytes)
 #else
 #define STACK_BYTES		(64 * 1024)
+#define poison(memory, bytes)		((void) 0)
+#define unpoison(memory, bytes)		((void) 0)
 #endif
 
 #define WARP			32
@@ -91,7 +105,7 @@ static void
 fiber_switch(fiber *to, bool from_ends)
 {
 	fiber	   *from = current;
-#ifdef EMULATION_ASAN
+#ifdef WITH_ASAN
 	void	   *fake = nullptr;
 
 	__sanitizer_start_switch_fiber(from_ends ? nullptr : &fake, to->stack, to->bytes);
@@ -102,7 +116,7 @@ fiber_switch(fiber *to, bool from_ends)
 #else
 	swapcontext(&from->context, &to->context);
 #endif
-#ifdef EMULATION_ASAN
+#ifdef WITH_ASAN
 	__sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #endif
 }
@@ -110,7 +124,7 @@ fiber_switch(fiber *to, bool from_ends)
 static void
 fiber_begin()
 {
-#ifdef EMULATION_ASAN
+#ifdef WITH_ASAN
 	const void *stack;
 	size_t		bytes;
 
