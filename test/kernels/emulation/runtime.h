@@ -27,6 +27,7 @@ enum cudaError
 	cudaErrorNoKernelImageForDevice = 209,
 	cudaErrorECCUncorrectable = 214,
 	cudaErrorInvalidResourceHandle = 400,
+	cudaErrorIllegalState = 401,
 	cudaErrorNotReady = 600,
 	cudaErrorIllegalAddress = 700,
 	cudaErrorLaunchOutOfResources = 701,
@@ -199,7 +200,6 @@ extern cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, 
 extern cudaError_t cudaDeviceGetPCIBusId(char *id, int length, int device);
 extern cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest);
 extern cudaError_t cudaDeviceSynchronize(void);
-extern cudaError_t cudaDeviceReset(void);
 
 extern cudaError_t cudaMemGetInfo(size_t *free, size_t *total);
 extern cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream);

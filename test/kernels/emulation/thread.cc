@@ -24,24 +24,10 @@
 #include <ucontext.h>
 #endif
 
-#if defined(__SANITIZE_ADDRESS__)
-#define WITH_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WITH_ASAN 1
-#endif
-#endif
-
-#ifdef WITH_ASAN
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
+#ifdef EMULATION_ASAN
 #define STACK_BYTES		(256 * 1024)
-#define poison(memory, bytes)		__asan_poison_memory_region(memory, bytes)
-#define unpoison(memory, bytes)		__asan_unpoison_memory_region(memory, bytes)
 #else
 #define STACK_BYTES		(64 * 1024)
-#define poison(memory, bytes)		((void) 0)
-#define unpoison(memory, bytes)		((void) 0)
 #endif
 
 #define WARP			32
@@ -105,7 +91,7 @@ static void
 fiber_switch(fiber *to, bool from_ends)
 {
 	fiber	   *from = current;
-#ifdef WITH_ASAN
+#ifdef EMULATION_ASAN
 	void	   *fake = nullptr;
 
 	__sanitizer_start_switch_fiber(from_ends ? nullptr : &fake, to->stack, to->bytes);
@@ -116,7 +102,7 @@ fiber_switch(fiber *to, bool from_ends)
 #else
 	swapcontext(&from->context, &to->context);
 #endif
-#ifdef WITH_ASAN
+#ifdef EMULATION_ASAN
 	__sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #endif
 }
@@ -124,7 +110,7 @@ fiber_switch(fiber *to, bool from_ends)
 static void
 fiber_begin()
 {
-#ifdef WITH_ASAN
+#ifdef EMULATION_ASAN
 	const void *stack;
 	size_t		bytes;
 
