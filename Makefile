@@ -205,7 +205,7 @@ objects: $(EXT_OBJECTS) $(ENGINE_OBJECTS)
 .PHONY: engine extension unit bench-programs check-unit install-infer uninstall-infer clean-build
 engine: $(ENGINE)
 extension: $(EXT_MODULE)
-unit: $(UNIT_PROGRAMS)
+unit: $(UNIT_PROGRAMS) $(EMULATION_MODULE)
 
 check-unit: unit
 	@for program in $(filter-out $(ENGINE_BUILD)/test/conformance/%,$(UNIT_PROGRAMS)); do \

@@ -1,13 +1,14 @@
 /*
  * compare.h
- *	  compare(): fills a case's inputs, runs no rows to three on each instruction set, and
- *	  compares each row with reference().
+ *	  compare(): fills a case's inputs, runs no rows to three on each instruction set and on the CUDA
+ *	  device, and compares each row with reference().
  */
 #ifndef TEST_KERNELS_COMPARE_H
 #define TEST_KERNELS_COMPARE_H
 
 #include "harness.h"
 #include "reference.h"
+#include "tap.h"
 
 #define ROWS		3
 
@@ -56,8 +57,10 @@ value(enum values values, uint8_t type, uint32_t input)
 	return next_random() % 16 == 0 && values == VALUES_ANY ? 0 : v;
 }
 
-static struct device *devices[3];
-static const char *const archs[3] = {"scalar", "avx2", "avx512"};
+#define DEVICES		4
+
+static struct device *devices[DEVICES];
+static const char *const archs[DEVICES] = {"scalar", "avx2", "avx512", "cuda"};
 
 static inline bool
 close_enough(uint8_t type, double got, double exact, double scale)
@@ -128,7 +131,7 @@ compare(struct op_case c, enum values values, double scale)
 {
 	bool		fine = true;
 
-	for (int d = 0; d < 3; d++)
+	for (int d = 0; d < DEVICES; d++)
 		if (devices[d] != NULL)
 			for (uint32_t rows = 0; rows <= ROWS; rows++)
 				if (!compare_on(&c, devices[d], values, scale, rows))
@@ -138,6 +141,43 @@ compare(struct op_case c, enum values values, double scale)
 					fine = false;
 				}
 	return fine;
+}
+
+static inline void
+devices_open(void)
+{
+	for (int d = 0; d < DEVICES; d++)
+	{
+		struct device_options options = {.threads = 1, .arch = archs[d]};
+		struct status status;
+		bool		cuda = strcmp(archs[d], "cuda") == 0;
+
+		status_clear(&status);
+		if (!case_wants(cuda ? "cuda" : "cpu"))
+			continue;
+		devices[d] = cuda ? case_cuda_device(1) : device_open("cpu", &options, &status);
+		if (devices[d] == NULL)
+			tap_skip(archs[d], cuda ? "cannot be opened" : "not on this processor");
+	}
+}
+
+static inline void
+devices_close(void)
+{
+	for (int d = 0; d < DEVICES; d++)
+		if (devices[d] != NULL)
+			device_close(devices[d]);
+}
+
+/* One of them. */
+static inline struct device *
+devices_any(void)
+{
+	for (int d = 0; d < DEVICES; d++)
+		if (devices[d] != NULL)
+			return devices[d];
+	tap_skip("no device", "none can be opened");
+	exit(tap_done());
 }
 
 #endif							/* TEST_KERNELS_COMPARE_H */

@@ -6,14 +6,21 @@
  * Nouns
  *	case		a graph of one op; its inputs are bindings 0 … n − 1, its output binding n
  *	rows		how many items a run has; inputs of lead NONE have one
+ *
+ * A program tests the CPU device, or those that INFER_TEST_DEVICE names ("cpu", "cuda", "all").  The CUDA
+ * device's library is INFER_CUDA, else the one that was built over an emulation of CUDA.
  */
 #ifndef TEST_KERNELS_HARNESS_H
 #define TEST_KERNELS_HARNESS_H
 
+#include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "emulation/control.h"
 #include "engine/device.h"
 #include "engine/status.h"
 
@@ -63,6 +70,65 @@ case_device(const char *setting, const char *arch, int threads)
 	device = device_open(setting, &options, &status);
 	if (device == NULL)
 		case_fail("device_open", &status);
+	return device;
+}
+
+static inline bool
+case_wants(const char *kind)
+{
+	const char *only = getenv("INFER_TEST_DEVICE");
+
+	return only == NULL || *only == '\0' ? strcmp(kind, "cpu") == 0 : strcmp(only, kind) == 0 || strcmp(only, "all") == 0;
+}
+
+/* Path of the CUDA device's library: programs lie in engine/test/kernels. */
+static inline const char *
+case_cuda_library(void)
+{
+	static char path[PATH_MAX + 64];
+	ssize_t		length = readlink("/proc/self/exe", path, PATH_MAX);
+
+	if (getenv("INFER_CUDA") != NULL)
+		return getenv("INFER_CUDA");
+	for (int folders = 0; folders < 3; folders++)
+		while (length > 0 && path[--length] != '/')
+			;
+	snprintf(path + (length < 0 ? 0 : length), 64, "/emulation/infer_cuda.so");
+	return path;
+}
+
+/* What the library has of an emulation, when it has been opened; NULL: it is one for GPUs. */
+static inline const struct emulation_control *
+case_emulation(void)
+{
+	void	   *handle = dlopen(case_cuda_library(), RTLD_NOW | RTLD_LOCAL);
+
+	return handle == NULL ? NULL : dlsym(handle, EMULATION_CONTROL);
+}
+
+/* NULL, and said why, if this program is not to test it or if it cannot be opened. */
+static inline struct device *
+case_cuda_device(int threads)
+{
+	struct device_options options = {.threads = threads, .library = case_cuda_library(), .gpu = -1};
+	struct status status;
+	struct device *device;
+	struct device_info info;
+
+	if (!case_wants("cuda"))
+		return NULL;
+	status_clear(&status);
+	device = device_open("cuda", &options, &status);
+	if (device == NULL)
+	{
+		printf("# cuda: %s\n", status.message);
+		return NULL;
+	}
+	device->ops->info(device, &info);
+	printf("# cuda: %s, %s", info.description, info.numerics_id);
+	if (case_emulation() != NULL)
+		printf(", INFER_EMULATED_SEED=%llu", (unsigned long long) case_emulation()->seed());
+	printf("\n");
 	return device;
 }
 

@@ -16,6 +16,7 @@
  */
 #include "emulation.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -611,6 +612,43 @@ grid_indices(dim3 size)
 		block.index[t] = make_uint3(t % size.x, t / size.x % size.y, t / size.x / size.y);
 }
 
+/* Names the kernel, then lets the signal do what it does. */
+static void
+fault(int signal, siginfo_t *info, void *context)
+{
+	if (current != nullptr)
+		fprintf(stderr, "emulation: %s: access to %p, which is no device memory (INFER_EMULATED_SEED=%llu)\n",
+				emulation_name(block.kernel->function), info->si_addr, (unsigned long long) settings.seed);
+	else
+		fprintf(stderr, "emulation: access to %p by the host: is it device memory?\n", info->si_addr);
+	::signal(signal, SIG_DFL);
+}
+
+/* AddressSanitizer has its own. */
+static void
+catch_faults()
+{
+	static bool caught;
+	static uint8_t *stack;
+	struct sigaction action = {};
+	struct sigaction old;
+	stack_t		alternate = {};
+
+	if (caught)
+		return;
+	caught = true;
+	if (sigaction(SIGSEGV, nullptr, &old) != 0 || (old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_DFL)
+		return;
+	stack = (uint8_t *) malloc(64 * 1024);
+	alternate.ss_sp = stack;
+	alternate.ss_size = 64 * 1024;
+	sigaltstack(&alternate, nullptr);
+	action.sa_sigaction = fault;
+	action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+	sigaction(SIGSEGV, &action, nullptr);
+	sigaction(SIGBUS, &action, nullptr);
+}
+
 bool
 emulation_grid(const emulation_kernel *kernel)
 {
@@ -618,6 +656,7 @@ emulation_grid(const emulation_kernel *kernel)
 	unsigned	step_x = random_step(kernel->grid.x);
 	unsigned	first_x = emulation_below(kernel->grid.x);
 
+	catch_faults();
 	gridDim = kernel->grid;
 	blockDim = kernel->block;
 	block.kernel = kernel;
