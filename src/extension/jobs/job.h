@@ -634,6 +634,13 @@ extern bool job_slot_is_wanted(void);
 extern bool job_slot_must_leave(void);
 extern bool job_database_is_wanted(void);
 
+/*
+ * Whether a statement has begun that will want the database: one of ours that runs long is ended then, and
+ * whether to leave is looked at; and that this was done.  For signal handlers, which cannot look at locks.
+ */
+extern bool job_slot_makes_way(void);
+extern void job_slot_made_way(void);
+
 /* ---- in a session ---- */
 
 /* infer_jobs_changed(), and at the commit the job's runners are told: job_slot_is_cancelled(). */
@@ -641,5 +648,6 @@ extern void infer_jobs_cancel(int64 job);
 
 /* At once.  Never raises. */
 extern void job_slots_cancel(Oid database, int64 job);
+extern void job_slots_make_way(Oid database);
 
 #endif							/* INFER_JOB_H */

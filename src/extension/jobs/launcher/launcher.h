@@ -52,6 +52,7 @@ typedef struct JobSlot
 	int			rows;
 	pg_atomic_uint32 cancelled;		/* infer.cancel_job has been called */
 	pg_atomic_uint32 leave;			/* the slot is wanted back: infer.max_job_workers has been lowered */
+	pg_atomic_uint32 make_way;		/* somebody is about to want its database for himself */
 } JobSlot;
 
 typedef struct JobCandidate

@@ -20,12 +20,15 @@
 
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_database.h"
 #include "commands/dbcommands.h"
+#include "commands/defrem.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "storage/lock.h"
 #include "tcop/utility.h"
+#include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
@@ -183,6 +186,51 @@ opened_database(const Node *stmt)
 		IsA(stmt, AlterDatabaseStmt) ? ((const AlterDatabaseStmt *) stmt)->dbname : NULL;
 }
 
+static const char *
+template_of(const CreatedbStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->options)
+	{
+		DefElem    *option = lfirst(lc);
+
+		if (strcmp(option->defname, "template") == 0 && option->arg != NULL)
+			return defGetString(option);
+	}
+	return "template1";
+}
+
+/* The name of a database that nobody may be connected to, for which the statement waits a few seconds; NULL: none. */
+static const char *
+wanted_database(const Node *stmt)
+{
+	switch (nodeTag(stmt))
+	{
+		case T_DropdbStmt:
+			return ((const DropdbStmt *) stmt)->dbname;
+		case T_RenameStmt:
+			return ((const RenameStmt *) stmt)->renameType == OBJECT_DATABASE ? ((const RenameStmt *) stmt)->subname : NULL;
+		case T_AlterDatabaseStmt:	/* SET TABLESPACE */
+			return ((const AlterDatabaseStmt *) stmt)->dbname;
+		case T_CreatedbStmt:
+			return template_of((const CreatedbStmt *) stmt);
+		default:
+			return NULL;
+	}
+}
+
+/* Whoever may not do it does not hold up others' jobs. */
+static void
+have_way_made(const Node *stmt)
+{
+	const char *name = wanted_database(stmt);
+	Oid			database = name != NULL ? get_database_oid(name, true) : InvalidOid;
+
+	if (OidIsValid(database) && infer_database_ownercheck(database, GetUserId()))
+		job_slots_make_way(database);
+}
+
 static void
 process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree, ProcessUtilityContext context,
 				ParamListInfo params, QueryEnvironment *environment, DestReceiver *dest, QueryCompletion *qc)
@@ -191,6 +239,7 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree, Proc
 	bool		extension = brings_jobs(pstmt->utilityStmt);
 	const char *opened = opened_database(pstmt->utilityStmt);
 
+	have_way_made(pstmt->utilityStmt);
 	if (prev_process_utility != NULL)
 		prev_process_utility(pstmt, query, read_only_tree, context, params, environment, dest, qc);
 	else

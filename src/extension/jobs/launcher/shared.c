@@ -32,6 +32,7 @@ init_shared(void *memory, LWLock *lock)
 	{
 		pg_atomic_init_u32(&shared->slots[i].cancelled, 0);
 		pg_atomic_init_u32(&shared->slots[i].leave, 0);
+		pg_atomic_init_u32(&shared->slots[i].make_way, 0);
 	}
 }
 
@@ -222,6 +223,18 @@ job_slots_cancel(Oid database, int64 job)
 	LWLockRelease(jobs_shared->lock);
 }
 
+void
+job_slots_make_way(Oid database)
+{
+	if (jobs_shared == NULL)
+		return;
+	LWLockAcquire(jobs_shared->lock, LW_SHARED);
+	for (int i = 0; i < JOB_SLOTS_MAX; i++)
+		if (jobs_shared->slots[i].state != JOB_SLOT_FREE && jobs_shared->slots[i].database == database)
+			pg_atomic_write_u32(&jobs_shared->slots[i].make_way, 1);
+	LWLockRelease(jobs_shared->lock);
+}
+
 /* ---- slots, by the launcher ---- */
 
 static Datum
@@ -274,6 +287,7 @@ job_slot_reserve(Oid database, const JobCandidate *candidate, Datum *arg)
 		slot->rows = 0;
 		pg_atomic_write_u32(&slot->cancelled, 0);
 		pg_atomic_write_u32(&slot->leave, 0);
+		pg_atomic_write_u32(&slot->make_way, 0);
 		*arg = slot_argument(i, slot->generation);
 		reserved = true;
 	}

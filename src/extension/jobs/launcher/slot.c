@@ -99,6 +99,18 @@ job_slot_must_leave(void)
 	return pg_atomic_read_u32(&my_slot->leave) != 0 || job_database_is_wanted();
 }
 
+bool
+job_slot_makes_way(void)
+{
+	return pg_atomic_read_u32(&my_slot->make_way) != 0;
+}
+
+void
+job_slot_made_way(void)
+{
+	pg_atomic_write_u32(&my_slot->make_way, 0);
+}
+
 /*
  * A lock that somebody holds who wants the database for himself cannot be had; he waits no longer than a few
  * seconds for us to go.

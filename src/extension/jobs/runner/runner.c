@@ -77,11 +77,26 @@ runner_check(void)
 		runner_look_anew();
 }
 
+/* Not at once: whoever wants the database has its lock by the next time, and then a session does not begin again. */
+static bool
+is_to_make_way(void)
+{
+	static volatile bool seen = false;
+
+	if (!job_slot_makes_way())
+		return false;
+	seen = !seen;
+	if (seen)
+		return false;
+	job_slot_made_way();
+	return true;
+}
+
 /* The same for statements that run long; from a signal handler. */
 static void
 interrupt_statement(void)
 {
-	if (!runner.interruptible || !is_to_end())
+	if (!runner.interruptible || !(is_to_end() || is_to_make_way()))
 		return;
 	interrupted = true;
 	QueryCancelPending = true;
@@ -148,7 +163,7 @@ static Next
 leave(void)
 {
 	runner.interruptible = false;
-	if (!runner.progressed)
+	if (runner.begun && !runner.progressed)
 		note_wait(NULL, 0);
 	return NEXT_LEAVE;
 }
@@ -266,7 +281,9 @@ run_session(ErrorData **error)
 	begin_session();
 	PG_TRY();
 	{
-		if (runner_open(&runner))
+		if (job_slot_must_leave())
+			next = leave();
+		else if (runner_open(&runner))
 			next = run_shard();
 	}
 	PG_CATCH();
