@@ -40,7 +40,7 @@ struct copy_own
 template <class U, class I>
 __global__ void
 __launch_bounds__(MAP_THREADS)
-copy_kernel(const gpu_batch *batch, gpu_loops<1> loops, const U *x, U *y, uint8_t lead, uint64_t units)
+copy_kernel(const gpu_batch *batch, gpu_loops<1> loops, uint64_t first, const U *x, U *y, uint8_t lead, uint64_t units)
 {
 	I			count = (I) (batch->items[lead] * units);
 
@@ -49,8 +49,8 @@ copy_kernel(const gpu_batch *batch, gpu_loops<1> loops, const U *x, U *y, uint8_
 		I			offset[1];
 
 		gpu_loops_offsets(loops, at, offset);
-		/* a step may be negative: what wraps around is within x again, in I */
-		y[at] = x[offset[0]];
+		/* steps may be negative: in I the sum wraps around to what it is */
+		y[at] = x[(I) ((I) first + offset[0])];
 	}
 }
 
@@ -68,7 +68,7 @@ copy_units(const cuda_plan *plan, cuda_run *run, const copy_own *own)
 	if (own->units == 0)
 		return;
 	cuda_launch(run, narrow ? copy_kernel<U, uint32_t> : copy_kernel<U, uint64_t>, grid, dim3(MAP_THREADS), run->batch,
-				own->loops, x + own->first, y, plan->lead, own->units);
+				own->loops, (uint64_t) own->first, x, y, plan->lead, own->units);
 }
 
 static void
