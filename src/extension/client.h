@@ -152,6 +152,15 @@ extern const char *infer_client_device(void);
 pg_noreturn extern void infer_client_raise(const struct infer_error_text *err);
 extern int	infer_client_sqlstate(uint32 error);
 
+/* Whose results must be of one numerics; all zeros to begin with. */
+typedef struct InferScope
+{
+	char		numerics_id[INFER_NUMERICS_MAX];
+} InferScope;
+
+/* Until the next such call, answers are taken into this scope instead of the statement's (NULL); returns the one before. */
+extern InferScope *infer_client_scope(InferScope *within);
+
 /* A text of the engine's (UTF-8, or so it says) in the server's encoding, palloc'd; never fails. */
 extern char *infer_client_text(const char *text);
 

@@ -23,7 +23,7 @@
 
 _Static_assert(sizeof(struct infer_frame) == 32, "a frame's header has 32 bytes");
 _Static_assert(sizeof(struct infer_hello) == 16 + INFER_BUILD_MAX, "no padding in HELLO");
-_Static_assert(sizeof(struct infer_welcome) == 24 + INFER_BUILD_MAX, "no padding in WELCOME");
+_Static_assert(sizeof(struct infer_welcome) == 24 + INFER_BUILD_MAX + INFER_NUMERICS_MAX, "no padding in WELCOME");
 _Static_assert(sizeof(struct infer_load) == 88, "no padding in LOAD");
 _Static_assert(sizeof(struct infer_column) == 56, "a column has 56 bytes");
 _Static_assert(sizeof(struct infer_span) == 8, "a span has 8 bytes");

@@ -57,6 +57,7 @@
 #define INFER_RANK_MAX			8
 #define INFER_NAME_MAX			256				/* bytes of a tensor's or file's name */
 #define INFER_BUILD_MAX			32				/* bytes of a version text, zero-padded */
+#define INFER_NUMERICS_MAX		64				/* and of a numerics_id */
 #define INFER_KEY_BYTES			32				/* a SHA-256 */
 #define INFER_MESSAGE_MAX		1024			/* bytes of a message, detail or hint */
 
@@ -131,6 +132,7 @@ struct infer_welcome
 	uint64_t	epoch;				/* this engine process, CLOCK_REALTIME usec of its start */
 	uint64_t	payload_limit;		/* bytes, one region */
 	char		build[INFER_BUILD_MAX];		/* the engine's version */
+	char		numerics_id[INFER_NUMERICS_MAX];	/* what the bits of its results depend on */
 };
 
 struct infer_region_open
@@ -209,7 +211,7 @@ struct infer_stats_device
 	char		name[64];			/* "cpu" */
 	char		description[128];	/* the processor's or card's name; "": there is none */
 	char		detail[128];		/* why it is not used, or what it lacks; or "" */
-	char		numerics_id[64];
+	char		numerics_id[INFER_NUMERICS_MAX];
 	uint64_t	bytes_budget;
 	uint64_t	bytes_used;
 	uint64_t	busy_usec;			/* since the last reset */

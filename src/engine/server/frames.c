@@ -60,6 +60,7 @@ send_welcome(struct connection *connection, uint64_t request)
 		.msg_controllen = sizeof(control)
 	};
 
+	memcpy(welcome.numerics_id, engine->info.numerics_id, strnlen(engine->info.numerics_id, INFER_NUMERICS_MAX - 1));
 	control.header.cmsg_level = SOL_SOCKET;
 	control.header.cmsg_type = SCM_RIGHTS;
 	control.header.cmsg_len = CMSG_LEN(sizeof(int));

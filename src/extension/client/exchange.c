@@ -213,6 +213,8 @@ handle_reply(InferCall *call, int *nap)
 	switch (call->reply.error)
 	{
 		case INFER_OK:
+			if (!numerics_agree(call))
+				return false;
 			call->finished = true;
 			if (!call_is_of_tokens(call))
 			{

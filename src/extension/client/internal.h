@@ -45,6 +45,7 @@ typedef struct Connection
 	int			sock;				/* -1: none */
 	const struct infer_status_page *page;
 	uint64		epoch;
+	char		numerics_id[INFER_NUMERICS_MAX];
 } Connection;
 
 extern Connection connection;
@@ -96,6 +97,11 @@ extern enum SleepEnd connection_ask(uint16 type, const void *body, uint32 length
 
 /* An ERROR frame's contents; malformed ones become a protocol error. */
 extern void answer_error(const Answer *answer, struct infer_error_text *err);
+
+/* ---- numerics.c ---- */
+
+/* Whether the answer that has come is of the scope's numerics; false: call->error. */
+extern bool numerics_agree(InferCall *call);
 
 /* ---- region.c ---- */
 

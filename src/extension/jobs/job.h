@@ -418,6 +418,7 @@ typedef struct JobChunk
 	bool		last;				/* nothing was left to read behind it */
 	bool		careful;			/* an engine died while it computed these rows */
 	bool		is_cut;				/* rows were read that found no room: see job_compute_fill */
+	InferScope	scope;				/* its results are of one numerics */
 	InferRows  *requests[JOB_CHUNK_REQUESTS];
 	int			requests_count;
 	instr_time	begun;				/* when it was read, how long that took, and writing it */

@@ -143,6 +143,8 @@ read_welcome(const Answer *answer, struct infer_error_text *err)
 	in_answer_fd_close();
 	connection.page = page;
 	connection.epoch = welcome.epoch;
+	welcome.numerics_id[INFER_NUMERICS_MAX - 1] = '\0';
+	strlcpy(connection.numerics_id, infer_client_text(welcome.numerics_id), sizeof(connection.numerics_id));
 	return CONNECT_DONE;
 }
 

@@ -193,6 +193,7 @@ job_compute_begin(JobRun *run)
 void
 job_compute_fill(JobRun *run, JobChunk *chunk)
 {
+	chunk->scope = (InferScope) {{0}};
 	if (run->lines != NULL)
 		lines_fill(run, chunk);
 	else
@@ -211,10 +212,20 @@ job_compute_send(JobRun *run, JobChunk *chunk)
 void
 job_compute_wait(JobRun *run, JobChunk *chunk)
 {
-	if (run->lines != NULL)
-		lines_wait(run, chunk);
-	else
-		rows_wait(run, chunk);
+	InferScope *before = infer_client_scope(&chunk->scope);
+
+	PG_TRY();
+	{
+		if (run->lines != NULL)
+			lines_wait(run, chunk);
+		else
+			rows_wait(run, chunk);
+	}
+	PG_FINALLY();
+	{
+		infer_client_scope(before);
+	}
+	PG_END_TRY();
 }
 
 void
