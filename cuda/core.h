@@ -7,7 +7,8 @@
  *	program.cu	plans and constants			host.cu		segments of the host
  *	layout.cu	where an arena's parts lie	arena.cu	buffers for runs
  *	queue.cu	enqueue, poll, wait			run.cu		what a run puts on its stream
- *	watch.cu	the watcher					estimate.cu	predictions
+ *	watch.cu	the watcher					graph.cu	captured runs
+ *	constant.cu	what programs read			estimate.cu	predictions
  */
 #ifndef CUDA_CORE_H
 #define CUDA_CORE_H
@@ -41,8 +42,20 @@ cuda_is_lost(const cuda_device *device)
 
 extern const device_ops cuda_device_ops;
 
+static inline bool
+cuda_hangs(const cuda_device *device)
+{
+	return __atomic_load_n(&device->hangs, __ATOMIC_ACQUIRE) != 0;
+}
+
 /* From the first loss on the device is of no more use; the first reason stays. */
 extern void cuda_lose(cuda_device *device, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Why, once it is lost. */
+extern const char *cuda_lost_reason(const cuda_device *device);
+
+/* A condition variable of the clock of cuda_now_nsec(). */
+extern void cuda_condition_init(pthread_cond_t *condition);
 
 /* false, and the status is INFER_ERROR_DEVICE_LOST: nothing can be asked of the device any more. */
 extern bool cuda_usable(const cuda_device *device, status *status);
@@ -57,7 +70,7 @@ struct cuda_binding					/* what runs are given by pointer */
 {
 	uint8_t		lead;
 	bool		placed;				/* plans of the GPU read or write it: it has a copy in the arena */
-	bool		up;					/* no op writes it */
+	bool		up;					/* and no op writes it: copied up first */
 	bool		down;				/* a plan of the GPU writes it */
 	uint64_t	bytes;				/* of one item */
 };
@@ -200,7 +213,8 @@ struct cuda_flight					/* a ticket until it completes */
 	uint32_t	rows;
 	uint32_t   *row_error;			/* the batch's; NULL: nothing comes back */
 	const char **row_message;
-	uint64_t	began;				/* nsec, of cuda_now_nsec() */
+	uint64_t	began;				/* nsec, of cuda_now_nsec(): enqueued, and nothing of the queue before it */
+	uint64_t	watched;			/* likewise, but behind what enqueue waited for */
 	uint64_t	predicted;			/* nsec */
 	uint32_t	error;				/* what enqueue knows already: it completes as FAILED */
 	char		message[200];
@@ -227,8 +241,11 @@ struct device_queue					/* one thread at a time enqueues; lock: for what is belo
 	void	  **host_bindings;
 	uint32_t	host_bindings_space;
 
+	device_queue *next;				/* of the GPU's: the watcher's lock */
+
 	pthread_mutex_t lock;
 	pthread_cond_t changed;			/* a ticket has completed */
+	uint32_t	waiting;			/* threads in cuda_wait: they look themselves */
 	uint64_t	tickets;			/* given out; read without the lock, too */
 	uint64_t	completed;			/* tickets complete in order: all up to here */
 	uint64_t	cancelled;			/* atomic: this ticket's host segments are not begun */
@@ -268,13 +285,44 @@ struct cuda_call
 /* false: the flight has an error, or the device is lost. */
 extern bool cuda_run_enqueue(cuda_call *call, void *arena);
 
+extern void cuda_run_start(cuda_run *run, const device_queue *queue, const device_program *program, const cuda_layout *layout,
+						   void *arena, uint8_t **bindings);
+
 /* Bytes of staging that a run needs. */
 extern uint64_t cuda_run_staging(const cuda_layout *layout);
 
-/* watch.cu */
+/* The lock is held: completes what has ended, or is lost. */
+extern void cuda_queue_progress(device_queue *queue);
 
-/* Looks at the event until it has happened; false: the device is lost.  predicted: nsec from began on. */
-extern bool cuda_watch_event(cuda_gpu *gpu, cudaEvent_t event, uint64_t began, uint64_t predicted);
+/* watch.cu: the watcher is the thread that looks after a GPU's queues. */
+extern bool cuda_watcher_start(cuda_gpu *gpu, status *status);
+extern void cuda_watcher_stop(cuda_gpu *gpu);
+extern void cuda_watcher_add(device_queue *queue);
+extern void cuda_watcher_remove(device_queue *queue);
+
+/* Something has been enqueued, or there is a graph to capture. */
+extern void cuda_watcher_wake(cuda_gpu *gpu);
+
+/* In how many nsec to look again at what began then and is predicted to take so long; 0: at once. */
+extern uint64_t cuda_watch_nap(const cuda_gpu *gpu, uint64_t watched, uint64_t predicted, uint64_t now);
+
+/* Loses the device if it is a hang. */
+extern bool cuda_watch_hang(cuda_gpu *gpu, uint64_t watched, uint64_t predicted, uint64_t now);
+
+/* What a run took: predictions of the GPU are corrected by it. */
+extern void cuda_watch_measured(cuda_gpu *gpu, uint64_t predicted, uint64_t elapsed);
+
+/* Looks at the event until it has happened; false: the device is lost.  predicted: nsec from now on. */
+extern bool cuda_watch_event(cuda_gpu *gpu, cudaEvent_t event, uint64_t predicted);
+
+/* graph.cu: captured runs.  cuda_graph_launch: true if a graph was launched in place of the plans. */
+extern bool cuda_graphs_start(cuda_gpu *gpu, status *status);
+extern void cuda_graphs_stop(cuda_gpu *gpu);
+extern bool cuda_graph_launch(cuda_call *call);
+extern void cuda_graphs_forget(cuda_gpu *gpu, const device_program *program, const device_queue *queue);
+
+/* By the watcher: captures what was asked for; false: nothing was. */
+extern bool cuda_graphs_capture(cuda_gpu *gpu);
 
 /* estimate.cu */
 extern double cuda_plan_nsec(const device_program *program, uint32_t plan, const device_batch *batch);

@@ -67,6 +67,8 @@ struct cuda_gpu						/* memory.cu holds the lock of arenas, watch.cu what watche
 	pthread_mutex_t lock;
 	struct cuda_arena *arenas;
 	struct cuda_watcher *watcher;
+	struct cuda_graphs *graphs;
+	float		slower;				/* atomic: measured by predicted time of runs, a moving mean */
 };
 
 struct cuda_device
@@ -76,7 +78,8 @@ struct cuda_device
 	uint32_t	gpus_count;
 	uint32_t	queues_made;		/* atomic: which GPU is next */
 	uint32_t	lost;				/* atomic: 1 once a GPU answers errors alone */
-	char		lost_reason[256];	/* written before lost */
+	char		lost_reason[200];	/* written before lost */
+	uint32_t	hangs;				/* atomic: lost to a hang, so that nothing that waits for a GPU may be called */
 	char		library[32];		/* version of the library of products, "none" */
 	char		numerics_id[64];
 	char		description[128];

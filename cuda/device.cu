@@ -37,14 +37,16 @@ cuda_lose(cuda_device *device, const char *format, ...)
 	__atomic_store_n(&device->lost, 1, __ATOMIC_RELEASE);
 }
 
+const char *
+cuda_lost_reason(const cuda_device *device)
+{
+	return __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) == 1 ? device->lost_reason : "the GPU is lost";
+}
+
 bool
 cuda_usable(const cuda_device *device, status *status)
 {
-	uint32_t	lost = __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE);
-
-	if (lost == 0)
-		return true;
-	return status_set(status, INFER_ERROR_DEVICE_LOST, "%s", lost == 1 ? device->lost_reason : "the GPU is lost");
+	return !cuda_is_lost(device) || status_set(status, INFER_ERROR_DEVICE_LOST, "%s", cuda_lost_reason(device));
 }
 
 /* ---- which GPUs ---- */
@@ -166,15 +168,30 @@ choose_gpus(cuda_device *device, int wanted, int count, int *others, status *sta
 
 /* ---- open ---- */
 
+/* Whether the build has code for a GPU is asked of it. */
+static __global__ void
+probe(void)
+{
+}
+
 static bool
 start_gpu(cuda_device *device, cuda_gpu *gpu, uint64_t budget, status *status)
 {
+	cudaFuncAttributes attributes = {};
 	size_t		bytes_free = 0;
 	size_t		bytes_total = 0;
 	uint64_t	reserve = gpu->bytes_total / RESERVE_PART > RESERVE_BYTES ? gpu->bytes_total / RESERVE_PART : RESERVE_BYTES;
 	cudaError_t error = cudaSetDevice(gpu->ordinal);
 
 	gpu->device = device;
+	if (error == cudaSuccess)
+		error = cudaFuncGetAttributes(&attributes, probe);
+	if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction)
+	{
+		cudaGetLastError();
+		return status_set(status, INFER_ERROR_UNSUPPORTED, "this build has no code for GPU %d, whose architecture is sm_%d",
+						  gpu->ordinal, gpu->sm);
+	}
 	if (error == cudaSuccess)
 		error = cudaMemGetInfo(&bytes_free, &bytes_total);
 	if (error == cudaSuccess)
@@ -188,7 +205,7 @@ start_gpu(cuda_device *device, cuda_gpu *gpu, uint64_t budget, status *status)
 	gpu->budget = budget > 0 ? budget : bytes_free > 2 * reserve ? bytes_free - reserve : bytes_free / 2;
 	if (gpu->budget > bytes_total)
 		gpu->budget = bytes_total;
-	return true;
+	return cuda_graphs_start(gpu, status) && cuda_watcher_start(gpu, status);
 }
 
 /* Eight digits that tell hosts apart, since what a GPU has no kernel for is computed there (FNV-1a). */
@@ -229,6 +246,8 @@ cuda_close(device *base)
 	{
 		cuda_gpu   *gpu = &device->gpus[g];
 
+		cuda_watcher_stop(gpu);
+		cuda_graphs_stop(gpu);
 		if (gpu->loading != nullptr && cudaSetDevice(gpu->ordinal) == cudaSuccess)
 			cudaStreamDestroy(gpu->loading);
 		pthread_mutex_destroy(&gpu->lock);

@@ -71,9 +71,12 @@ cuda_memory_free(cuda_gpu *gpu, void *memory, uint64_t bytes)
 {
 	if (memory == nullptr)
 		return;
-	cudaSetDevice(gpu->ordinal);
-	cudaFree(memory);
-	cudaGetLastError();
+	if (!cuda_hangs(gpu->device))	/* cudaFree waits for the GPU */
+	{
+		cudaSetDevice(gpu->ordinal);
+		cudaFree(memory);
+		cudaGetLastError();
+	}
 	__atomic_sub_fetch(&gpu->used, granules(bytes), __ATOMIC_RELAXED);
 }
 

@@ -217,6 +217,8 @@ cuda_program_free(device *base, device_program *program)
 		return;
 	cuda_hosts_free(program);
 	for (uint32_t g = 0; g < program->device->gpus_count; g++)
+		cuda_graphs_forget(&program->device->gpus[g], program, nullptr);
+	for (uint32_t g = 0; g < program->device->gpus_count; g++)
 		cuda_memory_free(&program->device->gpus[g], program->constants[g], program->constants_bytes);
 	for (uint32_t p = 0; program->plans != nullptr && p < program->plans_count; p++)
 		free(program->plans[p].own);

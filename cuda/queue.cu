@@ -8,6 +8,7 @@
  */
 #include "core.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +81,7 @@ cuda_queue_create(device *base, int use, status *status)
 	queue->gpu = &device->gpus[gpu];
 	queue->use = use;
 	pthread_mutex_init(&queue->lock, nullptr);
-	pthread_cond_init(&queue->changed, nullptr);
+	cuda_condition_init(&queue->changed);
 	queue->host = base->host->ops->queue_create(base->host, use, status);
 	good = queue->host != nullptr && queue_start(queue, status);
 	for (int f = 0; good && f < CUDA_FLIGHTS; f++)
@@ -89,6 +90,7 @@ cuda_queue_create(device *base, int use, status *status)
 		queue->flights[f].staging_bytes = STAGING_FIRST;
 		good = queue->flights[f].staging != nullptr;
 	}
+	cuda_watcher_add(queue);
 	if (good)
 		return queue;
 	cuda_queue_free(queue);
@@ -105,6 +107,8 @@ cuda_queue_free(device_queue *queue)
 	status_clear(&unused);
 	while (queue->tickets > 0 && cuda_wait(queue, queue->tickets, 1000000, &unused) == DEVICE_PENDING)
 		;
+	cuda_watcher_remove(queue);
+	cuda_graphs_forget(queue->gpu, nullptr, queue);
 	cudaSetDevice(queue->gpu->ordinal);
 	for (int f = 0; f < CUDA_FLIGHTS; f++)
 	{
@@ -133,25 +137,30 @@ complete(device_queue *queue, enum device_state state, uint32_t error, const cha
 	uint64_t	ticket = queue->completed + 1;
 	cuda_flight *flight = &queue->flights[ticket % CUDA_FLIGHTS];
 	cuda_ticket *ended = &queue->ended[ticket % CUDA_TICKETS_KEPT];
+	uint64_t	now = cuda_now_nsec();
+	size_t		length;
 
 	if (state == DEVICE_DONE && flight->row_error != nullptr)
 		cuda_errors_merge((const uint32_t *) (const void *) (flight->staging + flight->staging_errors), flight->rows, flight->row_error,
 						  flight->row_message);
 	ended->state = (uint8_t) state;
 	ended->error = error;
-	snprintf(ended->message, sizeof(ended->message), "%s", message);
-	ended->elapsed = cuda_now_nsec() - flight->began;
-	__atomic_store_n(&queue->completed, ticket, __ATOMIC_RELEASE);
-	if (queue->completed < queue->tickets)
-		queue->flights[(ticket + 1) % CUDA_FLIGHTS].began = cuda_now_nsec();
+	length = strnlen(message, sizeof(ended->message) - 1);
+	memmove(ended->message, message, length);
+	ended->message[length] = '\0';
+	ended->elapsed = now - flight->began;
+	if (state == DEVICE_DONE)
+		cuda_watch_measured(queue->gpu, flight->predicted, ended->elapsed);
+	queue->completed = ticket;
+	if (ticket < queue->tickets)
+		queue->flights[(ticket + 1) % CUDA_FLIGHTS].began = queue->flights[(ticket + 1) % CUDA_FLIGHTS].watched = now;
 	if (queue->device->beats[queue->use] != nullptr)
 		__atomic_add_fetch(queue->device->beats[queue->use], 1, __ATOMIC_RELAXED);
 	pthread_cond_broadcast(&queue->changed);
 }
 
-/* The lock is held: completes what has ended. */
-static void
-progress(device_queue *queue)
+void
+cuda_queue_progress(device_queue *queue)
 {
 	cuda_device *device = queue->device;
 
@@ -161,13 +170,17 @@ progress(device_queue *queue)
 		cudaError_t error = cuda_is_lost(device) ? cudaErrorUnknown : cudaEventQuery(flight->event);
 
 		if (error == cudaErrorNotReady)
-			return;
-		if (error != cudaSuccess)
+		{
+			if (!cuda_watch_hang(queue->gpu, flight->watched, flight->predicted, cuda_now_nsec()))
+				return;
+		}
+		else if (error != cudaSuccess)
 		{
 			cudaGetLastError();
 			cuda_lose(device, "GPU %d answers errors: %s", queue->gpu->ordinal, cudaGetErrorString(error));
-			complete(queue, DEVICE_LOST, INFER_ERROR_DEVICE_LOST, device->lost_reason);
 		}
+		if (error != cudaSuccess)
+			complete(queue, DEVICE_LOST, INFER_ERROR_DEVICE_LOST, cuda_lost_reason(device));
 		else if (flight->error != 0)
 			complete(queue, DEVICE_FAILED, flight->error, flight->message);
 		else
@@ -181,6 +194,8 @@ state_of(const device_queue *queue, uint64_t ticket, status *status)
 {
 	const cuda_ticket *ended = &queue->ended[ticket % CUDA_TICKETS_KEPT];
 
+	if (ticket == 0)				/* what enqueue says of a run that it did not start */
+		return DEVICE_FAILED;
 	if (ticket > queue->completed)
 		return DEVICE_PENDING;
 	if (ticket + CUDA_TICKETS_KEPT <= queue->completed)
@@ -196,27 +211,55 @@ cuda_poll(device_queue *queue, uint64_t ticket, status *status)
 	enum device_state state;
 
 	pthread_mutex_lock(&queue->lock);
-	progress(queue);
+	cuda_queue_progress(queue);
 	state = state_of(queue, ticket, status);
 	pthread_mutex_unlock(&queue->lock);
 	return state;
 }
 
+/* The lock is held, and is given up meanwhile. */
+static void
+nap(device_queue *queue, uint64_t end, uint64_t now)
+{
+	const cuda_flight *flight = &queue->flights[(queue->completed + 1) % CUDA_FLIGHTS];
+	bool		pending = queue->completed < queue->tickets;
+	uint64_t	until = pending ? now + cuda_watch_nap(queue->gpu, flight->watched, flight->predicted, now) : end;
+	timespec	time;
+
+	if (until == now)
+	{
+		pthread_mutex_unlock(&queue->lock);
+		sched_yield();
+		pthread_mutex_lock(&queue->lock);
+		return;
+	}
+	until = until < end ? until : end;
+	time.tv_sec = (time_t) (until / 1000000000u);
+	time.tv_nsec = (long) (until % 1000000000u);
+	pthread_cond_timedwait(&queue->changed, &queue->lock, &time);
+}
+
+/* Looks itself, so that nobody has to be woken to wake who waits; the watcher leaves the queue alone meanwhile. */
 enum device_state
 cuda_wait(device_queue *queue, uint64_t ticket, uint64_t usec, status *status)
 {
-	uint64_t	end = cuda_now_nsec() + usec * 1000;
-	enum device_state state;
+	uint64_t	now = cuda_now_nsec();
+	uint64_t	end = now + usec * 1000;
+	enum device_state state = DEVICE_PENDING;
 
-	for (;;)
+	pthread_mutex_lock(&queue->lock);
+	queue->waiting++;
+	for (;; now = cuda_now_nsec())
 	{
-		timespec	nap = {0, 20000};
-
-		state = cuda_poll(queue, ticket, status);
-		if (state != DEVICE_PENDING || cuda_now_nsec() >= end)
-			return state;
-		nanosleep(&nap, nullptr);
+		cuda_queue_progress(queue);
+		state = state_of(queue, ticket, status);
+		if (state != DEVICE_PENDING || now >= end)
+			break;
+		nap(queue, end, now);
 	}
+	queue->waiting--;
+	pthread_mutex_unlock(&queue->lock);
+	return state;
 }
 
 void
@@ -337,8 +380,10 @@ publish(cuda_call *call, status *status)
 		cuda_lose(queue->device, "GPU %d answers errors: %s", queue->gpu->ordinal, cudaGetErrorString(error));
 	}
 	pthread_mutex_lock(&queue->lock);
-	__atomic_store_n(&queue->tickets, call->ticket, __ATOMIC_RELEASE);
+	call->flight->watched = cuda_now_nsec();
+	queue->tickets = call->ticket;
 	pthread_mutex_unlock(&queue->lock);
+	cuda_watcher_wake(queue->gpu);
 	return call->ticket;
 }
 

@@ -211,7 +211,7 @@ stream_wait(cuda_call *call)
 	error = cudaEventRecord(flight->event, call->queue->stream);
 	if (error != cudaSuccess)
 		return call_fails(call, error, "an event was not recorded");
-	if (!cuda_watch_event(call->queue->gpu, flight->event, flight->began, flight->predicted))
+	if (!cuda_watch_event(call->queue->gpu, flight->event, flight->predicted))
 		return false;
 	if (call->batch->row_error != nullptr)
 		cuda_errors_merge((const uint32_t *) (const void *) (flight->staging + call->layout.prefix),
@@ -288,13 +288,12 @@ run_plan(cuda_call *call, const cuda_plan *plan)
 	return call_fails(call, call->run.error, what);
 }
 
-static void
-run_start(cuda_call *call, void *arena)
+/* As plans see it.  bindings: an array for the addresses of the bindings' copies. */
+void
+cuda_run_start(cuda_run *run, const device_queue *queue, const device_program *program, const cuda_layout *layout, void *arena,
+			   uint8_t **bindings)
 {
-	device_queue *queue = call->queue;
-	cuda_run   *run = &call->run;
-	const cuda_layout *layout = &call->layout;
-	uint8_t    *at;
+	uint8_t    *at = (uint8_t *) arena + layout->bindings;
 
 	memset(run, 0, sizeof(*run));
 	run->gpu = queue->gpu;
@@ -304,17 +303,16 @@ run_start(cuda_call *call, void *arena)
 	memcpy(run->items, layout->items, sizeof(run->items));
 	run->tiles = (uint64_t) run->items[DEVICE_LEAD_TOKENS] / GPU_ATTENTION_TILE + run->items[DEVICE_LEAD_ROWS];
 	run->batch = (const gpu_batch *) arena;
-	run->constants = call->program->constants[run->gpu_index];
+	run->constants = program->constants[run->gpu_index];
 	run->scratch = run->arena + layout->scratch;
 	memcpy(run->lead_base, layout->lead_base, sizeof(run->lead_base));
 	run->library = queue->library;
-	at = run->arena + layout->bindings;
-	for (uint32_t b = 0; b < call->program->bindings_count; b++)
+	for (uint32_t b = 0; b < program->bindings_count; b++)
 	{
-		queue->bindings[b] = at;
-		at += cuda_layout_binding(layout, &call->program->bindings[b]);
+		bindings[b] = at;
+		at += cuda_layout_binding(layout, &program->bindings[b]);
 	}
-	run->bindings = queue->bindings;
+	run->bindings = bindings;
 }
 
 bool
@@ -322,9 +320,11 @@ cuda_run_enqueue(cuda_call *call, void *arena)
 {
 	const device_program *program = call->program;
 
-	run_start(call, arena);
+	cuda_run_start(&call->run, call->queue, program, &call->layout, arena, call->queue->bindings);
 	if (call->first == 0 && !run_up(call))
 		return false;
+	if (cuda_graph_launch(call))
+		return call->last < program->plans_count || run_down(call);
 	for (uint32_t p = call->first; p < call->last;)
 	{
 		if (program->plans[p].launch == nullptr)

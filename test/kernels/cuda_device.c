@@ -1,0 +1,516 @@
+/*
+ * cuda_device.c
+ *	  The CUDA device but for its kernels, on emulated GPUs: which GPUs are served, programs whose parts the host computes,
+ *	  tickets, segments, errors of rows, memory, captured graphs, several GPUs, loss and hang.
+ *
+ * Nouns
+ *	net		a program over rows of WIDTH numbers: 2·x + 1 by four ops, and what a test puts between them
+ *	world	a child process with other emulated GPUs: the emulation reads its environment once
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/cpu/cpu.h"
+#include "harness.h"
+#include "protocol/protocol.h"
+#include "tap.h"
+
+#define WIDTH	5
+#define ROWS	70
+#define OPS_MAX	12
+
+static char library[4096];
+
+/* ---- nets ---- */
+
+struct net
+{
+	struct device_tensor tensors[2 * OPS_MAX + 4];
+	struct device_op ops[OPS_MAX];
+	int32_t		inputs[OPS_MAX][2];
+	uint32_t	tensors_count;
+	uint32_t	ops_count;
+	uint64_t	arena_item;
+
+	struct device *device;
+	struct device_program *program;
+	struct device_queue *queue;
+	void	   *arena;
+	uint64_t	arena_bytes;
+	float	   *x;					/* STAGING: ROWS of WIDTH */
+	float	   *y;
+	uint32_t	row_error[ROWS];
+	const char *row_message[ROWS];
+};
+
+static const float two = 2;
+static const float one = 1;
+
+static int32_t
+net_tensor(struct net *net, uint8_t type, uint8_t lead, const void *constant, int32_t binding)
+{
+	struct device_tensor *t = &net->tensors[net->tensors_count];
+	int64_t		width = WIDTH;
+
+	*t = case_tensor(type, lead, lead == DEVICE_LEAD_NONE ? 0 : 1, &width);
+	t->constant = constant;
+	t->binding = binding;
+	if (constant == NULL && binding < 0)
+	{
+		t->offset = net->arena_item;
+		net->arena_item += (WIDTH * device_type_bytes(type) + DEVICE_ALIGN - 1) / DEVICE_ALIGN * DEVICE_ALIGN;
+	}
+	return (int32_t) net->tensors_count++;
+}
+
+/* b < 0: an op of one input.  binding < 0: the output lies in the arena. */
+static int32_t
+net_op(struct net *net, uint16_t code, uint16_t fn, int32_t a, int32_t b, uint8_t type, int32_t binding)
+{
+	uint32_t	o = net->ops_count++;
+	struct device_op *op = &net->ops[o];
+
+	memset(op, 0, sizeof(*op));
+	op->op = code;
+	op->fn = fn;
+	op->inputs = net->inputs[o];
+	op->inputs_count = b < 0 ? 1 : 2;
+	net->inputs[o][0] = a;
+	net->inputs[o][1] = b;
+	op->output = net_tensor(net, type, DEVICE_LEAD_ROWS, NULL, binding);
+	op->weight = -1;
+	op->node = -1;
+	return op->output;
+}
+
+/* y = -(-(x · 2)) + 1, with texts in the middle where they are wanted; ops past the fourth add 1 and take it away. */
+static void
+net_define(struct net *net, bool texts, uint32_t more)
+{
+	int32_t		c2 = net_tensor(net, DEVICE_F32, DEVICE_LEAD_NONE, &two, -1);
+	int32_t		c1 = net_tensor(net, DEVICE_F32, DEVICE_LEAD_NONE, &one, -1);
+	int32_t		t = net_tensor(net, DEVICE_F32, DEVICE_LEAD_ROWS, NULL, 0);
+
+	t = net_op(net, DEVICE_OP_BINARY, BINARY_MUL, t, c2, DEVICE_F32, -1);
+	t = net_op(net, DEVICE_OP_UNARY, UNARY_NEG, t, -1, DEVICE_F32, -1);
+	if (texts)
+	{
+		t = net_op(net, DEVICE_OP_CAST, 0, t, -1, DEVICE_STRING, -1);
+		t = net_op(net, DEVICE_OP_CAST, 0, t, -1, DEVICE_F32, -1);
+	}
+	for (uint32_t i = 0; i < more; i++)
+		t = net_op(net, DEVICE_OP_BINARY, i % 2 == 0 ? BINARY_ADD : BINARY_SUB, t, c1, DEVICE_F32, -1);
+	t = net_op(net, DEVICE_OP_UNARY, UNARY_NEG, t, -1, DEVICE_F32, -1);
+	net_op(net, DEVICE_OP_BINARY, BINARY_ADD, t, c1, DEVICE_F32, 1);
+}
+
+static bool
+net_compile(struct net *net, struct device *device, struct status *status)
+{
+	struct device_graph graph = {
+		.tensors_count = net->tensors_count, .ops_count = net->ops_count, .bindings_count = 2, .tensors = net->tensors, .ops = net->ops,
+		.arena_item_bytes = {[DEVICE_LEAD_ROWS] = net->arena_item}
+	};
+	uint32_t	items[DEVICE_LEADS] = {1, ROWS};
+
+	net->device = device;
+	net->program = device->ops->compile(device, &graph, status);
+	if (net->program == NULL)
+		return false;
+	net->queue = device->ops->queue_create(device, DEVICE_BATCHES, status);
+	if (net->queue == NULL)
+		return false;
+	net->arena_bytes = device->ops->arena_bytes(net->program, items);
+	net->arena = device_buffer_alloc(device, net->queue, DEVICE_BUFFER_ARENA, net->arena_bytes, status);
+	net->x = device_buffer_alloc(device, net->queue, DEVICE_BUFFER_STAGING, ROWS * WIDTH * sizeof(float), status);
+	net->y = device_buffer_alloc(device, net->queue, DEVICE_BUFFER_STAGING, ROWS * WIDTH * sizeof(float), status);
+	if (net->arena == NULL || net->x == NULL || net->y == NULL)
+		return false;
+	for (int i = 0; i < ROWS * WIDTH; i++)
+		net->x[i] = (float) (i % 17) - 8.25f;
+	return true;
+}
+
+/* Of a device that is there. */
+static struct net
+net_open(struct device *device, bool texts, uint32_t more)
+{
+	struct net	net = {0};
+	struct status status;
+
+	status_clear(&status);
+	net_define(&net, texts, more);
+	for (uint32_t o = 0; o < net.ops_count; o++)
+		net.ops[o].inputs = NULL;	/* the struct moves: net_ready puts them right */
+	net.device = device;
+	return net;
+}
+
+static void
+net_ready(struct net *net)
+{
+	struct status status;
+
+	status_clear(&status);
+	for (uint32_t o = 0; o < net->ops_count; o++)
+		net->ops[o].inputs = net->inputs[o];
+	if (!net_compile(net, net->device, &status))
+		case_fail("net", &status);
+}
+
+static void
+net_free(struct net *net)
+{
+	device_buffer_free(net->device, DEVICE_BUFFER_STAGING, net->x);
+	device_buffer_free(net->device, DEVICE_BUFFER_STAGING, net->y);
+	device_buffer_free(net->device, DEVICE_BUFFER_ARENA, net->arena);
+	if (net->queue != NULL)
+		net->device->ops->queue_free(net->queue);
+	if (net->program != NULL)
+		net->device->ops->program_free(net->device, net->program);
+}
+
+static uint64_t
+net_enqueue(struct net *net, uint32_t first, uint32_t last, uint32_t rows, struct status *status)
+{
+	struct device_batch batch = {.items = {1, rows}, .row_error = net->row_error, .row_message = net->row_message};
+	void	   *bindings[2] = {net->x, net->y};
+
+	return net->device->ops->enqueue(net->queue, net->program, first, last, &batch, bindings, net->arena, status);
+}
+
+static enum device_state
+net_wait(struct net *net, uint64_t ticket, struct status *status)
+{
+	return net->device->ops->wait(net->queue, ticket, 5 * 1000 * 1000, status);
+}
+
+static enum device_state
+net_run(struct net *net, uint32_t rows, struct status *status)
+{
+	status_clear(status);
+	memset(net->row_error, 0, sizeof(net->row_error));
+	memset(net->row_message, 0, sizeof(net->row_message));
+	memset(net->y, 0, ROWS * WIDTH * sizeof(float));
+	return net_wait(net, net_enqueue(net, 0, UINT32_MAX, rows, status), status);
+}
+
+/* The first rows are right, and nothing has been written behind them. */
+static bool
+net_right(const struct net *net, uint32_t rows)
+{
+	for (uint32_t i = 0; i < ROWS * WIDTH; i++)
+		if (net->y[i] != (i < rows * WIDTH ? 2 * net->x[i] + 1 : 0))
+			return false;
+	return true;
+}
+
+static struct device *
+open_cuda(const char *setting, uint64_t gpu_memory, struct status *status)
+{
+	struct device_options options = {.threads = 1, .library = library, .gpu_memory = gpu_memory};
+
+	status_clear(status);
+	return device_open(setting, &options, status);
+}
+
+/* ---- what is computed ---- */
+
+static void
+test_runs(struct device *device, bool texts)
+{
+	struct net	net = net_open(device, texts, 0);
+	struct status status;
+	const char *what = texts ? "with texts on the host" : "without the host";
+
+	net_ready(&net);
+	for (uint32_t rows = 0; rows <= ROWS; rows = rows * 2 + 1)
+		tap_ok(net_run(&net, rows, &status) == DEVICE_DONE && net_right(&net, rows), "%s: %u rows %s", what, rows, status.message);
+	memset(net.y, 0, ROWS * WIDTH * sizeof(float));
+	for (uint32_t o = 0; o < net.ops_count; o++)
+		if (net_wait(&net, net_enqueue(&net, o, o + 1, ROWS, &status), &status) != DEVICE_DONE)
+			break;
+	tap_ok(net_right(&net, ROWS), "%s: op by op %s", what, status.message);
+	net_free(&net);
+}
+
+/* A run that is interrupted goes on where it was, whatever ran between on another arena. */
+static void
+test_nested(struct device *device)
+{
+	struct net	net = net_open(device, true, 2);
+	struct status status;
+	void	   *outer;
+	float	   *outer_y;
+	bool		good = true;
+
+	net_ready(&net);
+	status_clear(&status);
+	for (uint32_t cut = 1; good && cut < net.ops_count; cut++)
+	{
+		void	   *inner = device_buffer_alloc(device, net.queue, DEVICE_BUFFER_ARENA, net.arena_bytes, &status);
+
+		memset(net.y, 0, ROWS * WIDTH * sizeof(float));
+		good = net_wait(&net, net_enqueue(&net, 0, cut, ROWS, &status), &status) == DEVICE_DONE;
+		outer = net.arena;
+		outer_y = net.y;
+		net.arena = inner;
+		net.y = device_buffer_alloc(device, net.queue, DEVICE_BUFFER_STAGING, ROWS * WIDTH * sizeof(float), &status);
+		good = good && net_run(&net, 33, &status) == DEVICE_DONE && net_right(&net, 33);
+		device_buffer_free(device, DEVICE_BUFFER_STAGING, net.y);
+		device_buffer_free(device, DEVICE_BUFFER_ARENA, inner);
+		net.arena = outer;
+		net.y = outer_y;
+		good = good && net_wait(&net, net_enqueue(&net, cut, UINT32_MAX, ROWS, &status), &status) == DEVICE_DONE && net_right(&net, ROWS);
+	}
+	tap_ok(good, "a run goes on after others on another arena, wherever it was cut %s", status.message);
+	net_free(&net);
+}
+
+/* ---- tickets ---- */
+
+static void
+test_tickets(struct device *device)
+{
+	struct net	net = net_open(device, false, 0);
+	struct status status;
+	uint64_t	tickets[40];
+	bool		good = true;
+	int			done = 0;
+
+	net_ready(&net);
+	status_clear(&status);
+	for (int i = 0; i < 40; i++)
+		tickets[i] = net_enqueue(&net, 0, UINT32_MAX, ROWS, &status);
+	for (int i = 1; i < 40; i++)
+		good = good && tickets[i] == tickets[i - 1] + 1;
+	tap_ok(good && tickets[0] > 0, "tickets of a queue are counted");
+	tap_ok(net_wait(&net, tickets[39], &status) == DEVICE_DONE, "the last of many completes %s", status.message);
+	for (int round = 0; round < 2; round++)
+		for (int i = 0; i < 40; i++)
+			done += device->ops->poll(net.queue, tickets[i], &status) == DEVICE_DONE;
+	tap_ok(done == 80, "and all before it, as often as one asks: %d", done);
+	tap_ok(device->ops->poll(net.queue, tickets[39] + 1, &status) == DEVICE_PENDING, "one that was not given out is pending");
+	tap_ok(device->ops->wait(net.queue, 0, 0, &status) == DEVICE_FAILED, "none at all has failed");
+	tap_ok(device->ops->elapsed_nsec(net.queue, tickets[39]) > 0, "it took its time");
+	tap_ok(net_right(&net, ROWS), "it computed");
+	net_free(&net);
+}
+
+struct runner
+{
+	struct net	net;
+	uint32_t	right;
+};
+
+static void *
+runner_main(void *argument)
+{
+	struct runner *runner = argument;
+	struct status status;
+
+	for (uint32_t i = 0; i < 60; i++)
+		runner->right += net_run(&runner->net, 1 + i % ROWS, &status) == DEVICE_DONE && net_right(&runner->net, 1 + i % ROWS);
+	return NULL;
+}
+
+static void
+test_threads(struct device *device)
+{
+	struct runner runners[3];
+	pthread_t	threads[3];
+
+	for (int r = 0; r < 3; r++)
+	{
+		runners[r].net = net_open(device, r == 1, 4);
+		runners[r].right = 0;
+		net_ready(&runners[r].net);
+	}
+	for (int r = 0; r < 3; r++)
+		pthread_create(&threads[r], NULL, runner_main, &runners[r]);
+	for (int r = 0; r < 3; r++)
+		pthread_join(threads[r], NULL);
+	tap_ok(runners[0].right == 60 && runners[1].right == 60 && runners[2].right == 60, "three queues at once: %u, %u, %u of 60 right",
+		   runners[0].right, runners[1].right, runners[2].right);
+	for (int r = 0; r < 3; r++)
+		net_free(&runners[r].net);
+}
+
+/* ---- errors ---- */
+
+/* int32 x / y by the GPU, then to text and to int32 again by the host. */
+static void
+test_row_errors(struct device *device)
+{
+	static const int32_t divisors[WIDTH] = {1, 0, 2, 3, 4};
+	struct net	net = {0};
+	struct status status;
+	int32_t		t;
+	int32_t		c;
+
+	t = net_tensor(&net, DEVICE_F32, DEVICE_LEAD_ROWS, NULL, 0);
+	c = net_op(&net, DEVICE_OP_CAST, 0, t, -1, DEVICE_I32, -1);	/* fails where x is NaN */
+	t = net_op(&net, DEVICE_OP_CAST, 0, t, -1, DEVICE_STRING, -1);
+	t = net_op(&net, DEVICE_OP_CAST, 0, t, -1, DEVICE_I64, -1);	/* where it is no integer */
+	t = net_op(&net, DEVICE_OP_CAST, 0, t, -1, DEVICE_I32, -1);
+	t = net_op(&net, DEVICE_OP_BINARY, BINARY_DIV, t, c, DEVICE_I32, -1);	/* where it is zero */
+	net_op(&net, DEVICE_OP_CAST, 0, t, -1, DEVICE_F32, 1);
+	(void) divisors;
+	status_clear(&status);
+	if (!net_compile(&net, device, &status))
+		case_fail("net", &status);
+	for (int i = 0; i < 4 * WIDTH; i++)
+		net.x[i] = 3;
+	net.x[1 * WIDTH + 1] = NAN;
+	net.x[2 * WIDTH + 4] = 1.5f;
+	net.x[3 * WIDTH] = 0;
+	tap_ok(net_run(&net, 4, &status) == DEVICE_DONE && net.row_error[0] == INFER_OK && net.row_message[0] == NULL && net.y[0] == 1,
+		   "a row without an error has none %s", status.message);
+	tap_ok(net.row_error[1] == INFER_ERROR_INPUT && strstr(net.row_message[1], "integer type") != NULL,
+		   "the GPU's error came first: %s", net.row_message[1] == NULL ? "none" : net.row_message[1]);
+	tap_ok(net.row_error[2] == INFER_ERROR_INPUT && strstr(net.row_message[2], "text is not") != NULL,
+		   "the host's: %s", net.row_message[2] == NULL ? "none" : net.row_message[2]);
+	tap_ok(net.row_error[3] == INFER_ERROR_INPUT && strstr(net.row_message[3], "division by zero") != NULL,
+		   "the GPU's that comes last: %s", net.row_message[3] == NULL ? "none" : net.row_message[3]);
+	net_free(&net);
+}
+
+static void
+test_memory(void)
+{
+	struct status status;
+	struct device *device = open_cuda("cuda", 1 << 20, &status);
+	struct device_info info;
+	struct net	net;
+	void	   *small;
+	void	   *large;
+	char		wanted[32];
+
+	device->ops->info(device, &info);
+	tap_ok(info.bytes_budget == 1 << 20 && info.bytes_used == 0, "infer.gpu_memory is the budget");
+	large = device_buffer_alloc(device, NULL, DEVICE_BUFFER_ARENA, (1 << 20) + 1, &status);
+	snprintf(wanted, sizeof(wanted), "%d bytes", (1 << 20) + 256);
+	tap_ok(large == NULL && status.error == INFER_ERROR_MEMORY && strstr(status.message, wanted) != NULL, "more is refused: %s",
+		   status.message);
+	net = net_open(device, false, 0);
+	net_ready(&net);
+	device->ops->info(device, &info);
+	tap_ok(info.bytes_used >= net.arena_bytes, "arenas count: %llu", (unsigned long long) info.bytes_used);
+	tap_ok(net_run(&net, ROWS, &status) == DEVICE_DONE && net_right(&net, ROWS), "an arena of just arena_bytes() serves");
+	device_buffer_free(device, DEVICE_BUFFER_ARENA, net.arena);
+	status_clear(&status);
+	small = device_buffer_alloc(device, net.queue, DEVICE_BUFFER_ARENA, net.arena_bytes - 1, &status);
+	net.arena = small;
+	tap_ok(net_enqueue(&net, 0, UINT32_MAX, ROWS, &status) == 0 && status.error == INFER_ERROR_INTERNAL, "one byte less does not: %s",
+		   status.message);
+	status_clear(&status);
+	tap_ok(net_enqueue(&net, 0, UINT32_MAX, 1, &status) > 0 && net.device->ops->wait(net.queue, 1 + 1, 5000000, &status) == DEVICE_DONE,
+		   "but for fewer rows");
+	net_free(&net);
+	device->ops->info(device, &info);
+	tap_ok(info.bytes_used == 0, "all is given back: %llu", (unsigned long long) info.bytes_used);
+	device_close(device);
+}
+
+/* ---- opening ---- */
+
+/* Opens a device in a child with this environment, whose message begins so. */
+static void
+world_refuses(const char *variable, const char *value, const char *setting, const char *message)
+{
+	int			ended;
+	pid_t		child;
+
+	fflush(stdout);
+	child = fork();
+	if (child == 0)
+	{
+		struct status status;
+		struct device *device;
+
+		if (variable != NULL)
+			setenv(variable, value, 1);
+		device = open_cuda(setting, 0, &status);
+		printf("# %s\n", device != NULL ? "it opened" : status.message);
+		fflush(stdout);
+		_exit(device == NULL && status.error == INFER_ERROR_UNSUPPORTED && strncmp(status.message, message, strlen(message)) == 0 ? 0 : 1);
+	}
+	waitpid(child, &ended, 0);
+	tap_ok(ended == 0, "%s=%s, %s: %s", variable == NULL ? "nothing" : variable, variable == NULL ? "" : value, setting, message);
+}
+
+static void
+test_opening(void)
+{
+	world_refuses("INFER_EMULATED_DRIVER", "0", "cuda", "no CUDA driver");
+	world_refuses("INFER_EMULATED_DRIVER", "11040", "cuda", "the CUDA driver is too old for this build");
+	world_refuses("INFER_EMULATED_GPUS", "0", "cuda", "no GPU");
+	world_refuses("INFER_EMULATED_SM", "70", "cuda", "GPU 0, Emulated GPU, has compute capability 7.0, which is not served");
+	world_refuses(NULL, NULL, "cuda:3", "GPU 3 does not exist");
+}
+
+static void
+test_info(struct device *device)
+{
+	struct device_info info;
+
+	device->ops->info(device, &info);
+	tap_ok(strcmp(info.kind, "cuda") == 0 && strcmp(info.name, "cuda:0") == 0 && strcmp(info.arch, "sm_80") == 0 && info.async,
+		   "it is %s, %s, %s", info.name, info.arch, info.description);
+	tap_ok(strncmp(info.numerics_id, "cuda-sm80-", 10) == 0 && info.precision_default == DEVICE_PRECISION_BF16, "its numbers are %s",
+		   info.numerics_id);
+	tap_ok(info.inflight_max == 2 && info.bytes_budget > 0 && info.bytes_budget < info.bytes_total && info.flops[0] > 0, "its figures");
+}
+
+/* The library beside the programs of tests: …/test/kernels/NAME, …/emulation/infer_cuda.so. */
+static bool
+find_library(void)
+{
+	const char *wanted = getenv("INFER_CUDA");
+	ssize_t		length;
+
+	if (wanted != NULL)
+	{
+		snprintf(library, sizeof(library), "%s", wanted);
+		return true;
+	}
+	length = readlink("/proc/self/exe", library, sizeof(library) - 64);
+	for (int up = 0; up < 3 && length > 0; up++)
+		while (length > 0 && library[--length] != '/')
+			;
+	if (length <= 0)
+		return false;
+	strcpy(library + length, "/emulation/infer_cuda.so");
+	return access(library, R_OK) == 0;
+}
+
+int
+main(void)
+{
+	struct status status;
+	struct device *device;
+	bool		emulated = false;
+
+	if (!find_library())
+	{
+		tap_skip("the CUDA device", "its library is not built: make emulation");
+		return tap_done();
+	}
+	if (emulated)
+		test_opening();
+	device = open_cuda("cuda", 0, &status);
+	if (device == NULL)
+		case_fail("cuda", &status);
+	test_info(device);
+	test_runs(device, false);
+	test_runs(device, true);
+	test_nested(device);
+	test_tickets(device);
+	test_row_errors(device);
+	test_threads(device);
+	device_close(device);
+	test_memory();
+	return tap_done();
+}
