@@ -235,7 +235,6 @@ struct device_queue					/* one thread at a time enqueues; lock: for what is belo
 	int			use;
 	cudaStream_t stream;
 	device_queue *host;
-	void	   *library;			/* of products/ */
 	uint8_t   **bindings;			/* a run's: device memory */
 	uint32_t	bindings_space;
 	void	  **host_bindings;

@@ -81,6 +81,8 @@ struct cuda_device
 	char		lost_reason[200];	/* written before lost */
 	uint32_t	hangs;				/* atomic: lost to a hang, so that nothing that waits for a GPU may be called */
 	char		library[32];		/* version of the library of products, "none" */
+	char		products[64];		/* what computes products, and why not the library */
+	struct cuda_library *products_library;	/* NULL: there is none */
 	char		numerics_id[64];
 	char		description[128];
 	uint64_t   *beats[2];			/* by enum device_use; or NULL */
@@ -119,7 +121,6 @@ struct device_weight				/* one matrix, on every GPU: kernels/product.cu, product
 	uint64_t	scales_offset;		/* INT8: where the columns' scales begin, and */
 	uint64_t	sums_offset;		/* the sums of their numbers, int32 */
 	uint8_t    *data[CUDA_GPUS_MAX];	/* device memory; by gpu - device->gpus */
-	void	   *library;			/* what products/ chose for it, or NULL: own kernels */
 };
 
 enum cuda_place_kind
@@ -270,7 +271,6 @@ struct cuda_run						/* on the stack of enqueue, or while a graph is captured */
 	const uint8_t *constants;
 	uint8_t    *scratch;
 	uint64_t	lead_base[DEVICE_LEADS];	/* bytes into the arena */
-	void	   *library;			/* of products/: the queue's handle and workspace */
 	cudaError_t error;				/* the first failure of a launch */
 };
 

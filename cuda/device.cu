@@ -7,6 +7,7 @@
  * that one alone.
  */
 #include "core.h"
+#include "products/library.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -242,6 +243,7 @@ cuda_close(device *base)
 {
 	cuda_device *device = cuda_of(base);
 
+	cuda_library_close(device);
 	for (uint32_t g = 0; g < device->gpus_count; g++)
 	{
 		cuda_gpu   *gpu = &device->gpus[g];
@@ -281,7 +283,6 @@ cuda_open(const device_options *options, status *status)
 	device->base.host = options->host;
 	device->beats[DEVICE_BATCHES] = options->beat;
 	device->beats[DEVICE_CONSTANTS] = options->load_beat;
-	snprintf(device->library, sizeof(device->library), "none");
 	good = choose_gpus(device, options->gpu, count, &others, status);
 	for (uint32_t g = 0; g < device->gpus_count; g++)
 		pthread_mutex_init(&device->gpus[g].lock, nullptr);
@@ -292,6 +293,7 @@ cuda_open(const device_options *options, status *status)
 		cuda_close(&device->base);
 		return nullptr;
 	}
+	cuda_library_open(device);
 	name_device(device, others);
 	return &device->base;
 }
@@ -320,7 +322,7 @@ cuda_info(device *base, device_info *info)
 	snprintf(info->description, sizeof(info->description), "%s", device->description);
 	snprintf(info->numerics_id, sizeof(info->numerics_id), "%s", device->numerics_id);
 	snprintf(info->weight_layout, sizeof(info->weight_layout), "cuda");
-	snprintf(info->products, sizeof(info->products), "%s", strcmp(device->library, "none") == 0 ? "own kernels" : "cuBLASLt");
+	snprintf(info->products, sizeof(info->products), "%s", device->products);
 	info->precisions = (1u << DEVICE_PRECISIONS) - 1;
 	info->precision_default = bf16 ? DEVICE_PRECISION_BF16 : DEVICE_PRECISION_FULL;
 	info->threads = device->gpus_count;

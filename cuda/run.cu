@@ -306,7 +306,6 @@ cuda_run_start(cuda_run *run, const device_queue *queue, const device_program *p
 	run->constants = program->constants[run->gpu_index];
 	run->scratch = run->arena + layout->scratch;
 	memcpy(run->lead_base, layout->lead_base, sizeof(run->lead_base));
-	run->library = queue->library;
 	for (uint32_t b = 0; b < program->bindings_count; b++)
 	{
 		bindings[b] = at;

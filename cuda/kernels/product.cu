@@ -2,7 +2,7 @@
  * product.cu
  *	  GEMM, MATMUL and QUANTISE: which kernel of products/ computes them, and what that needs to know.
  */
-#include "../products/product.h"
+#include "../products/library.h"
 
 static double
 type_bytes(uint8_t type)
@@ -41,7 +41,7 @@ cuda_make_gemm(cuda_making *making)
 	shape->bias_step = b != nullptr && cuda_elements(b, 0, b->rank) != 1;
 	plan->launch = x->type == DEVICE_BF16 ? product_bf16 : x->type == DEVICE_Q8 ? product_int8 : product_float;
 	product_costs(plan, shape, 1, true);
-	return true;
+	return cuda_library_take(making);
 }
 
 /*

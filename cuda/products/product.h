@@ -33,6 +33,8 @@ struct product_shape				/* a plan's own */
 	int64_t		units_item;			/* MATMUL: units of an item; 0: rows of all items are one product */
 	int			bias_step;
 	product_units units;
+	const struct library_choice *choice;	/* of library.h: what computes it, or NULL: own kernels */
+	bool		separate;			/* whose sums alone are the library's */
 };
 
 /* Blocks for `work` tiles; no more than a grid's first dimension holds: kernels loop. */

@@ -1,0 +1,146 @@
+/*
+ * library_calls.cu
+ *	  What is said to cuBLASLt ("cuBLAS Library", chapter "Using the cuBLASLt API").
+ *
+ * cuBLASLt counts columns first, so that it is asked for the transpose of y: N × rows, from w as N × K and x as K × rows.
+ * A weight of bf16 lies with K first and goes in transposed; one of float32 does not (weight.cu).
+ */
+#include "library.h"
+
+#if LIBRARY_BUILT
+
+/* What is aligned how, at least: weights by themselves, rows of x and y by K and N. */
+#define ALIGNED_W		256
+#define ALIGNED_ROWS	16
+
+static cudaDataType_t
+data_type(uint8_t type)
+{
+	return type == DEVICE_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+bool
+library_describe(const cuda_library *library, const library_form *form, const float *bias, int64_t rows, library_product *product)
+{
+	const library_calls *calls = &library->calls;
+	bool		turned = form->type == DEVICE_BF16;
+	/* float32 is not to be taken for less */
+	cublasComputeType_t compute = form->type == DEVICE_F32 ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F;
+	cublasOperation_t of_w = turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+	cublasOperation_t of_x = CUBLAS_OP_N;
+	cublasLtEpilogue_t epilogue = form->gelu_tanh ? (form->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU) :
+		form->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+	cudaDataType_t bias_type = CUDA_R_32F;
+	const void *bias_pointer = bias;
+	uint64_t	w_rows = (uint64_t) (turned ? form->k : form->n);
+	uint64_t	w_columns = (uint64_t) (turned ? form->n : form->k);
+	cublasLtMatmulDesc_t operation = &product->operation;
+
+	if (calls->MatmulDescInit_internal(operation, sizeof(*operation), compute, CUDA_R_32F) != CUBLAS_STATUS_SUCCESS ||
+		calls->MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSA, &of_w, sizeof(of_w)) != CUBLAS_STATUS_SUCCESS ||
+		calls->MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSB, &of_x, sizeof(of_x)) != CUBLAS_STATUS_SUCCESS ||
+		calls->MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue)) !=
+			CUBLAS_STATUS_SUCCESS)
+		return false;
+	if (form->bias &&
+		(calls->MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias_pointer, sizeof(bias_pointer)) !=
+			 CUBLAS_STATUS_SUCCESS ||
+		 calls->MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type, sizeof(bias_type)) !=
+			 CUBLAS_STATUS_SUCCESS))
+		return false;
+	return calls->MatrixLayoutInit_internal(&product->w, sizeof(product->w), data_type(form->type), w_rows, w_columns,
+											form->w_step) == CUBLAS_STATUS_SUCCESS &&
+		   calls->MatrixLayoutInit_internal(&product->x, sizeof(product->x), data_type(form->type), (uint64_t) form->k,
+											(uint64_t) rows, form->k) == CUBLAS_STATUS_SUCCESS &&
+		   calls->MatrixLayoutInit_internal(&product->y, sizeof(product->y), data_type(form->y_type), (uint64_t) form->n,
+											(uint64_t) rows, form->n) == CUBLAS_STATUS_SUCCESS;
+}
+
+/* No workspace, no reduction between blocks, and memory that is aligned no better than it is. */
+static bool
+preference_make(const library_calls *calls, cublasLtMatmulPreferenceOpaque_t *preference)
+{
+	uint64_t	workspace = 0;
+	uint32_t	reduction = CUBLASLT_REDUCTION_SCHEME_NONE;
+	const struct
+	{
+		cublasLtMatmulPreferenceAttributes_t attribute;
+		uint32_t	bytes;
+	}			alignments[] = {
+		{CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, ALIGNED_W}, {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, ALIGNED_ROWS},
+		{CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, ALIGNED_ROWS}, {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, ALIGNED_ROWS}
+	};
+
+	if (calls->MatmulPreferenceInit_internal(preference, sizeof(*preference)) != CUBLAS_STATUS_SUCCESS ||
+		calls->MatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+											sizeof(workspace)) != CUBLAS_STATUS_SUCCESS ||
+		calls->MatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction,
+											sizeof(reduction)) != CUBLAS_STATUS_SUCCESS)
+		return false;
+	for (const auto &a : alignments)
+		if (calls->MatmulPreferenceSetAttribute(preference, a.attribute, &a.bytes, sizeof(a.bytes)) != CUBLAS_STATUS_SUCCESS)
+			return false;
+	return true;
+}
+
+/* Whether one block sums up all of K.  Streams of K want a workspace, of which there is none. */
+static bool
+sums_whole(const library_calls *calls, const cublasLtMatmulHeuristicResult_t *result)
+{
+	int32_t		parts = 0;
+	uint32_t	reduction = CUBLASLT_REDUCTION_SCHEME_MASK;
+	size_t		written;
+
+	return result->state == CUBLAS_STATUS_SUCCESS && result->workspaceSize == 0 &&
+		   calls->MatmulAlgoConfigGetAttribute(&result->algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &parts, sizeof(parts), &written) ==
+			   CUBLAS_STATUS_SUCCESS &&
+		   calls->MatmulAlgoConfigGetAttribute(&result->algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &reduction,
+											   sizeof(reduction), &written) == CUBLAS_STATUS_SUCCESS &&
+		   parts <= 1 && reduction == CUBLASLT_REDUCTION_SCHEME_NONE;
+}
+
+int
+library_candidates(cuda_library *library, const library_form *form, int64_t rows,
+				   cublasLtMatmulAlgo_t candidates[LIBRARY_CANDIDATES])
+{
+	cublasLtMatmulHeuristicResult_t results[4 * LIBRARY_CANDIDATES];
+	cublasLtMatmulPreferenceOpaque_t preference;
+	library_product product;
+	int			found = 0;
+	int			count = 0;
+
+	if (!preference_make(&library->calls, &preference) || !library_describe(library, form, (const float *) ALIGNED_W, rows, &product) ||
+		library->calls.MatmulAlgoGetHeuristic(library->handles[0], &product.operation, &product.w, &product.x, &product.y,
+											  &product.y, &preference, 4 * LIBRARY_CANDIDATES, results, &found) !=
+			CUBLAS_STATUS_SUCCESS)
+		return 0;
+	for (int r = 0; r < found && count < LIBRARY_CANDIDATES; r++)
+		if (sums_whole(&library->calls, &results[r]))
+			candidates[count++] = results[r].algo;
+	return count;
+}
+
+bool
+library_multiply(const cuda_library *library, uint32_t gpu, const library_choice *choice, const library_operands *operands,
+				 int64_t rows, cudaStream_t stream)
+{
+	const library_form *form = &choice->form;
+	const float one = 1;
+	const float zero = 0;
+
+	for (int64_t row0 = 0; row0 < rows; row0 += choice->rows_most)
+	{
+		int64_t		count = rows - row0 < choice->rows_most ? rows - row0 : choice->rows_most;
+		const void *x = (const uint8_t *) operands->x + row0 * form->k * (form->type == DEVICE_BF16 ? 2 : 4);
+		void	   *y = (uint8_t *) operands->y + row0 * form->n * (form->y_type == DEVICE_BF16 ? 2 : 4);
+		library_product product;
+
+		if (!library_describe(library, form, operands->bias, count, &product) ||
+			library->calls.Matmul(library->handles[gpu], &product.operation, &one, operands->w, &product.w, x, &product.x, &zero,
+								  y, &product.y, y, &product.y, &choice->algorithm, nullptr, 0, stream) != CUBLAS_STATUS_SUCCESS)
+			return false;
+	}
+	return true;
+}
+
+#endif

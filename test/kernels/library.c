@@ -1,0 +1,250 @@
+/*
+ * library.c
+ *	  Products by cuBLASLt: who computes what, what is said when it is missing, and that an algorithm which breaks rule 4, or
+ *	  computes something else, is not taken.
+ *
+ * Over the emulation with its stand-in, which is told how to be wrong (emulation/cublaslt.cc); what own kernels compute then has
+ * the bits that it has without a library.
+ */
+#include <math.h>
+
+#include "engine/half.h"
+#include "harness.h"
+#include "tap.h"
+
+#define ROWS	333					/* more than go at once */
+
+static uint64_t seed = 88172645463325252u;
+
+static float
+number(void)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (float) ((double) (int64_t) seed / 9.3e18);
+}
+
+struct form
+{
+	const char *name;
+	uint8_t		type;				/* of x */
+	uint8_t		y_type;
+	int64_t		k;
+	int64_t		n;
+	bool		bias;
+	uint16_t	fn;
+};
+
+static const struct form forms[] = {
+	{"f32", DEVICE_F32, DEVICE_F32, 64, 36, false, UNARY_NONE},
+	{"f32, bias", DEVICE_F32, DEVICE_F32, 64, 36, true, UNARY_NONE},
+	{"bf16, bias", DEVICE_BF16, DEVICE_F32, 64, 40, true, UNARY_NONE},
+	{"bf16 to bf16", DEVICE_BF16, DEVICE_BF16, 72, 32, false, UNARY_NONE},
+	{"bf16, bias, gelu-tanh", DEVICE_BF16, DEVICE_F32, 64, 48, true, UNARY_GELU_TANH},
+	{"bf16, bias, gelu, to bf16, long", DEVICE_BF16, DEVICE_BF16, 128, 40, true, UNARY_GELU},
+	{"f32, bias, tanh, long", DEVICE_F32, DEVICE_F32, 100, 32, true, UNARY_TANH},
+	/* own kernels in any case */
+	{"bf16, bias, to bf16", DEVICE_BF16, DEVICE_BF16, 64, 40, true, UNARY_NONE},
+	{"bf16, relu", DEVICE_BF16, DEVICE_F32, 64, 40, false, UNARY_RELU},
+	{"f32, odd", DEVICE_F32, DEVICE_F32, 65, 36, false, UNARY_NONE},
+	{"bf16, narrow", DEVICE_BF16, DEVICE_F32, 64, 8, false, UNARY_NONE},
+};
+
+#define FORMS		(sizeof(forms) / sizeof(*forms))
+#define BY_LIBRARY	7				/* the first of them */
+
+/* What is there of one form: operands, and results of own kernels. */
+static struct
+{
+	void	   *x;
+	float	   *w;
+	float	   *b;
+	void	   *own;
+}			given[FORMS];
+
+static size_t
+bytes_of(uint8_t type)
+{
+	return type == DEVICE_BF16 ? 2 : 4;
+}
+
+static void
+give(size_t f)
+{
+	const struct form *form = &forms[f];
+
+	given[f].x = case_alloc((size_t) (ROWS * form->k) * 4);
+	given[f].w = case_alloc((size_t) (form->k * form->n) * 4);
+	given[f].b = case_alloc((size_t) form->n * 4);
+	for (int64_t i = 0; i < ROWS * form->k; i++)
+		if (form->type == DEVICE_BF16)
+			((uint16_t *) given[f].x)[i] = half_bf16_of_f32(number());
+		else
+			((float *) given[f].x)[i] = number();
+	for (int64_t i = 0; i < form->k * form->n; i++)
+		given[f].w[i] = number();
+	for (int64_t i = 0; i < form->n; i++)
+		given[f].b[i] = number();
+}
+
+/* Calls of the library's product so far. */
+static uint64_t
+products(void)
+{
+	void	   *handle = dlopen(case_cuda_library(), RTLD_NOW | RTLD_LOCAL);
+
+	return *(uint64_t *) dlsym(handle, "emulation_library_products");
+}
+
+/* y of `rows` rows from the first on; *by_library: whether the run was the library's. */
+static void *
+multiply(struct device *device, size_t f, uint32_t first, uint32_t rows, bool *by_library)
+{
+	const struct form *form = &forms[f];
+	struct op_case c = {.op = {.op = DEVICE_OP_GEMM, .fn = form->fn}, .inputs_count = form->bias ? 2 : 1};
+	void	   *bindings[3];
+	struct status status;
+	uint64_t	before;
+
+	status_clear(&status);
+	c.weight = (struct device_weight_desc) {
+		.type = DEVICE_F32, .precision = form->type == DEVICE_BF16 ? DEVICE_PRECISION_BF16 : DEVICE_PRECISION_FULL,
+		.k = form->k, .n = form->n, .stride_k = form->n, .stride_n = 1, .data = given[f].w
+	};
+	c.tensors[0] = case_tensor(form->type, DEVICE_LEAD_ROWS, 1, &form->k);
+	if (form->bias)
+		c.tensors[1] = case_tensor(DEVICE_F32, DEVICE_LEAD_NONE, 1, &form->n);
+	c.tensors[c.inputs_count] = case_tensor(form->y_type, DEVICE_LEAD_ROWS, 1, &form->n);
+	bindings[0] = case_alloc((size_t) (rows * form->k) * 4);
+	memcpy(bindings[0], (uint8_t *) given[f].x + (size_t) (first * form->k) * bytes_of(form->type),
+		   (size_t) (rows * form->k) * bytes_of(form->type));
+	bindings[1] = given[f].b;
+	bindings[c.inputs_count] = case_alloc((size_t) (rows * form->n) * 4);
+	if (!case_compile(&c, device))
+		case_fail("compile", &status);
+	before = products();
+	if (!case_run(&c, rows, bindings, NULL, &status))
+		case_fail("run", &status);
+	*by_library = products() > before;
+	case_free(&c);
+	free(bindings[0]);
+	return bindings[c.inputs_count];
+}
+
+/* Within what another order of sums does. */
+static bool
+near(size_t f, const void *got)
+{
+	const struct form *form = &forms[f];
+	bool		rounded = form->y_type == DEVICE_BF16;
+
+	for (int64_t i = 0; i < ROWS * form->n; i++)
+	{
+		double		a = rounded ? half_f32_of_bf16(((const uint16_t *) got)[i]) : ((const float *) got)[i];
+		double		b = rounded ? half_f32_of_bf16(((const uint16_t *) given[f].own)[i]) : ((const float *) given[f].own)[i];
+
+		if (!(fabs(a - b) <= 2e-5 + (rounded ? 0x1p-7 * fabs(b) : 0)))
+		{
+			printf("# %s, element %lld: %.9g, not %.9g\n", form->name, (long long) i, a, b);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* With the library as `mode` has it; NULL: the device cannot be opened. */
+static struct device *
+device_with(const char *mode, const char *said)
+{
+	struct device *device;
+	struct device_info info;
+
+	setenv("INFER_EMULATED_CUBLASLT", mode, 1);
+	device = case_cuda_device(1);
+	if (device == NULL)
+		return NULL;
+	device->ops->info(device, &info);
+	tap_ok(strcmp(info.products, said) == 0, "%s: \"%s\"", *mode == '\0' ? "missing" : mode, info.products);
+	tap_ok((strstr(info.numerics_id, strcmp(mode, "12") == 0 ? "-lt120800" : "-lt130100") != NULL) == (info.products[0] == 'c'),
+		   "%s: %s", *mode == '\0' ? "missing" : mode, info.numerics_id);
+	return device;
+}
+
+/* ours: the forms, a bit each, that fall to own kernels beside those that are always theirs. */
+static void
+test_mode(const char *mode, const char *said, uint32_t ours)
+{
+	struct device *device = device_with(mode, said);
+	bool		fine = true;
+	bool		rows = true;
+
+	for (size_t f = 0; f < FORMS; f++)
+	{
+		bool		own = f >= BY_LIBRARY || (ours >> f & 1) != 0;
+		bool		by_library;
+		uint8_t    *y = multiply(device, f, 0, ROWS, &by_library);
+		size_t		row = (size_t) forms[f].n * bytes_of(forms[f].y_type);
+
+		if (by_library == own || (own ? memcmp(y, given[f].own, row * ROWS) != 0 : !near(f, y)))
+		{
+			printf("# %s: %s\n", forms[f].name, by_library ? "by the library" : "by own kernels");
+			fine = false;
+		}
+		for (uint32_t count = 1; count < 40 && !own; count += 32)
+		{
+			void	   *few = multiply(device, f, 200, count, &by_library);
+
+			rows = rows && memcmp(few, y + 200 * row, count * row) == 0;
+			free(few);
+		}
+		free(y);
+	}
+	tap_ok(fine, "%s: who computes what, and right", mode);
+	tap_ok(rows, "%s: a row has the same bits in any number of rows", mode);
+	device_close(device);
+}
+
+#define ALL		0x7F
+
+int
+main(void)
+{
+	struct device *device;
+	bool		by_library;
+	bool		none = true;
+
+	setenv("INFER_TEST_DEVICE", "cuda", 0);
+	if (!case_wants("cuda") || case_emulation() == NULL)
+	{
+		tap_skip("cuBLASLt", "its stand-in is the emulation's");
+		return tap_done();
+	}
+	device = device_with("", "own kernels (cuBLASLt 13 not found)");
+	if (device == NULL)
+		return 2;
+	for (size_t f = 0; f < FORMS; f++)
+	{
+		give(f);
+		given[f].own = multiply(device, f, 0, ROWS, &by_library);
+		none = none && !by_library;
+	}
+	tap_ok(none, "without it own kernels compute all");
+	device_close(device);
+
+	test_mode("symbol", "own kernels (cuBLASLt 13 is not as this build knows it)", ALL);
+	test_mode("create", "own kernels (cuBLASLt 13 does not start)", ALL);
+	test_mode("fine", "cuBLASLt 130100", 0);
+	test_mode("12", "cuBLASLt 120800", 0);
+	test_mode("none", "cuBLASLt 130100", ALL);
+	test_mode("split", "cuBLASLt 130100", 0);
+	test_mode("rows", "cuBLASLt 130100", ALL);
+	test_mode("first", "cuBLASLt 130100", 0);
+	test_mode("place", "cuBLASLt 130100", 0);
+	test_mode("few", "cuBLASLt 130100", ALL);
+	test_mode("tf32", "cuBLASLt 130100", 1 << 0 | 1 << 1 | 1 << 6);
+
+	/* a bias that is added in a pass of its own cannot be forgotten */
+	test_mode("bias", "cuBLASLt 130100", 1 << 1 | 1 << 2 | 1 << 4);
+	return tap_done();
+}
