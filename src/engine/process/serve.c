@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "../check.h"
+#include "../devices.h"
 #include "../engine.h"
 #include "../registry/load.h"
 #include "../registry/packed_store.h"
@@ -53,10 +54,12 @@ print_help(void)
 	printf("infer-engine runs models for the PostgreSQL extension infer.\n\n"
 		   "Usage:\n"
 		   "  infer-engine --socket PATH --lock PATH [--cache DIR] [--cuda PATH] [--setting NAME=VALUE]...\n"
-		   "  infer-engine check PATH [--options JSON]\n\n"
+		   "  infer-engine check PATH [--options JSON]\n"
+		   "  infer-engine devices [--cuda PATH]\n\n"
 		   "The first form serves; the server's background worker starts it, with\n"
 		   "--status-fd N and --control-fd N; --cuda is where infer_cuda.so lies.  The second says what a model file or folder is,\n"
-		   "or why it cannot be used.  JSON is as the options of infer.create_model().\n\n"
+		   "or why it cannot be used.  JSON is as the options of infer.create_model().  The third says\n"
+		   "what models could run on here, or why not.\n\n"
 		   "Settings, with their defaults:\n");
 	settings_help();
 	printf("\nINFER_CPU=scalar, avx2 or avx512 in the environment chooses the kernels, for tests;\n"
@@ -158,6 +161,35 @@ run_check(int argc, char **argv)
 	return check_model(argv[optind], options);
 }
 
+/* Of the CUDA device: the environment's, for tests, or else the one that was named. */
+static const char *
+library_path(const char *named)
+{
+
+	return library != NULL && library[0] != '\0' ? library : named;
+}
+
+static int
+run_devices(int argc, char **argv)
+{
+	static const struct option longs[] = {{"cuda", required_argument, NULL, 'd'}, {0}};
+	const char *library = NULL;
+	int			option;
+
+	while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1)
+	{
+		if (option != 'd')
+			usage();
+		library = optarg;
+	}
+	if (optind != argc)
+	{
+		fprintf(stderr, "infer-engine: devices takes no arguments\n");
+		usage();
+	}
+	return devices_list(library_path(library));
+}
+
 /* ---- serving ---- */
 
 static void
@@ -244,7 +276,7 @@ open_device(const struct options *command, struct status *status)
 		.threads = (int) engine.settings.cpu_threads,
 		.memory = engine.settings.memory,
 		.gpu_memory = engine.settings.gpu_memory,
-		.library = library != NULL ? library : command->library,
+		.library = library_path(command->library),
 		.passed_over = &engine.passed_over,
 		.arch = getenv("INFER_CPU"),
 		.beat = &engine.page->device_beat,
@@ -335,6 +367,8 @@ engine_main(int argc, char **argv)
 	}
 	if (argc > 1 && strcmp(argv[1], "check") == 0)
 		return run_check(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "devices") == 0)
+		return run_devices(argc - 1, argv + 1);
 	parse_options(argc, argv, &options);
 	return serve(&options);
 }
