@@ -165,6 +165,7 @@ run_check(int argc, char **argv)
 static const char *
 library_path(const char *named)
 {
+	const char *library = getenv("INFER_CUDA");
 
 	return library != NULL && library[0] != '\0' ? library : named;
 }
@@ -271,7 +272,6 @@ enter_sandbox(const struct options *options)
 static bool
 open_device(const struct options *command, struct status *status)
 {
-	const char *library = getenv("INFER_CUDA");
 	struct device_options options = {
 		.threads = (int) engine.settings.cpu_threads,
 		.memory = engine.settings.memory,
