@@ -8,6 +8,7 @@
 # embed		20,000 texts embedded by a job, against the single statement UPDATE
 # callers	callers in an open loop at 30 % of the engine's capacity, 100 at once, beside a job, and without
 # memory	private memory of the runner (without shared buffers that it alone has mapped) at 10,000 and at 5,000,000 rows
+# INFER_BENCH_PARTS="callers memory": only these (whole comes with shards).
 #
 # Goals: whole 70 % of the lower of the two; embed 95 %; callers' p99 at most 1.3 times that without the job
 # + one slice + 4 ms, the device busy 95 % of the time, the job gets 80 % of what the callers leave;
@@ -106,80 +107,74 @@ whole()
 	times=$(sql -c "SELECT infer.job_manifest($job) ->> 'times'")
 }
 
-best=0
-best_constant=0
-best_shards=0
-for ((round = 0; round < rounds; round++)); do
-	whole 1
-	best=$(larger "$best" "$rate")
-	engine_rate=$own
-	patients "$rows"
-	milliseconds=$(sql <<SQL | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p'
+measure_whole()
+{
+	best=0
+	best_constant=0
+	best_shards=0
+	for ((round = 0; round < rounds; round++)); do
+		whole 1
+		best=$(larger "$best" "$rate")
+		engine_rate=$own
+		patients "$rows"
+		milliseconds=$(sql <<SQL | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p'
 \timing on
 CALL by_chunks($chunk);
 SQL
-	)
-	best_constant=$(larger "$best_constant" "$(awk -v n="$rows" -v t="$milliseconds" 'BEGIN { printf "%.0f", n / t * 1000 }')")
-	one_times=$times
-	one_chunk=$chunk
-	whole 2
-	best_shards=$(larger "$best_shards" "$rate")
-done
-lower=$(awk -v a="$engine_rate" -v b="$best_constant" 'BEGIN { print a < b ? a : b }')
-whole_ratio=$(ratio "$best" "$lower")
-printf 'whole      job %s rows/s; the engine alone %s, UPDATE of a constant by %s rows %s: %s of the lower (%s)\n' "$best" \
-	"$engine_rate" "$one_chunk" "$best_constant" "$whole_ratio" "$(goal "$whole_ratio" 0.7)"
-printf 'whole      times in ms: %s\n' "$one_times"
-printf 'shards     two: %s rows/s, %s of one\n' "$best_shards" "$(ratio "$best_shards" "$best")"
+		)
+		best_constant=$(larger "$best_constant" "$(awk -v n="$rows" -v t="$milliseconds" 'BEGIN { printf "%.0f", n / t * 1000 }')")
+		one_times=$times
+		one_chunk=$chunk
+		whole 2
+		best_shards=$(larger "$best_shards" "$rate")
+	done
+	lower=$(awk -v a="$engine_rate" -v b="$best_constant" 'BEGIN { print a < b ? a : b }')
+	whole_ratio=$(ratio "$best" "$lower")
+	printf 'whole      job %s rows/s; the engine alone %s, UPDATE of a constant by %s rows %s: %s of the lower (%s)\n' "$best" \
+		"$engine_rate" "$one_chunk" "$best_constant" "$whole_ratio" "$(goal "$whole_ratio" 0.7)"
+	printf 'whole      times in ms: %s\n' "$one_times"
+	printf 'shards     two: %s rows/s, %s of one\n' "$best_shards" "$(ratio "$best_shards" "$best")"
+}
 
 # ---- embed ----
 
-if folder=$("$top/script/fetch-models" --folder minilm); then
-	cp -r "$folder" "$work/minilm"
-	chmod -R a+rX "$work/minilm"
-	"$venv/bin/python" "$top/bench/_embed.py" "$work" texts "$texts" >/dev/null
-	sql >/dev/null <<SQL
+measure_embed()
+{
+	if folder=$("$top/script/fetch-models" --folder minilm); then
+		cp -r "$folder" "$work/minilm"
+		chmod -R a+rX "$work/minilm"
+		"$venv/bin/python" "$top/bench/_embed.py" "$work" texts "$texts" >/dev/null
+		sql >/dev/null <<SQL
 SELECT infer.create_model('minilm', '$work/minilm');
 CREATE TABLE mixed (id int PRIMARY KEY, body text, e real[]);
 COPY mixed (id, body) FROM '$work/mixed.tsv';
 SELECT infer.embed('minilm', 'load it');
 SQL
-	update_rate=0
-	embed_rate=0
-	for ((round = 0; round < rounds; round++)); do
-		sql -c 'DROP TABLE IF EXISTS docs' -c 'CREATE TABLE docs AS TABLE mixed' -c 'ALTER TABLE docs ADD PRIMARY KEY (id)' \
-			-c CHECKPOINT >/dev/null 2>&1
-		milliseconds=$(sql <<SQL | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p'
+		update_rate=0
+		embed_rate=0
+		for ((round = 0; round < rounds; round++)); do
+			sql -c 'DROP TABLE IF EXISTS docs' -c 'CREATE TABLE docs AS TABLE mixed' -c 'ALTER TABLE docs ADD PRIMARY KEY (id)' \
+				-c CHECKPOINT >/dev/null 2>&1
+			milliseconds=$(sql <<SQL | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p'
 \timing on
 UPDATE docs SET e = infer.embed('minilm', body);
 SQL
-		)
-		update_rate=$(larger "$update_rate" "$(awk -v n="$texts" -v t="$milliseconds" 'BEGIN { printf "%.1f", n / t * 1000 }')")
-		sql -c 'UPDATE docs SET e = NULL' -c 'VACUUM FULL docs' -c CHECKPOINT >/dev/null
-		job=$(sql -c "SELECT infer.submit_job('minilm', 'docs', input => 'body', output => 'e')")
-		wait_job "$job"
-		embed_rate=$(larger "$embed_rate" "$(sql -c "SELECT round((done / extract(epoch FROM finished - started))::numeric, 1)
-			FROM infer.jobs WHERE job = $job")")
-	done
-	embed_ratio=$(ratio "$embed_rate" "$update_rate")
-	printf 'embed      job %s texts/s, UPDATE %s: %s (%s)\n' "$embed_rate" "$update_rate" "$embed_ratio" "$(goal "$embed_ratio" 0.95)"
-else
-	printf 'embed      skipped: MiniLM cannot be fetched (script/fetch-models minilm)\n'
-fi
+			)
+			update_rate=$(larger "$update_rate" "$(awk -v n="$texts" -v t="$milliseconds" 'BEGIN { printf "%.1f", n / t * 1000 }')")
+			sql -c 'UPDATE docs SET e = NULL' -c 'VACUUM FULL docs' -c CHECKPOINT >/dev/null
+			job=$(sql -c "SELECT infer.submit_job('minilm', 'docs', input => 'body', output => 'e')")
+			wait_job "$job"
+			embed_rate=$(larger "$embed_rate" "$(sql -c "SELECT round((done / extract(epoch FROM finished - started))::numeric, 1)
+				FROM infer.jobs WHERE job = $job")")
+		done
+		embed_ratio=$(ratio "$embed_rate" "$update_rate")
+		printf 'embed      job %s texts/s, UPDATE %s: %s (%s)\n' "$embed_rate" "$update_rate" "$embed_ratio" "$(goal "$embed_ratio" 0.95)"
+	else
+		printf 'embed      skipped: MiniLM cannot be fetched (script/fetch-models minilm)\n'
+	fi
+}
 
 # ---- callers ----
-
-make_data
-"$venv/bin/python" "$top/bench/_make_models.py" "$work" forest
-chmod 644 "$work/forest.onnx"
-sql >/dev/null <<SQL
-SELECT infer.create_model('forest', '$work/forest.onnx');
-CREATE TABLE bulk (id int PRIMARY KEY, x real[], y float8);
-INSERT INTO bulk SELECT g, array_agg((sin(g * 31 + k))::real ORDER BY k)
-  FROM generate_series(1, $rows) g, generate_series(1, 28) k GROUP BY g;
-VACUUM ANALYZE bulk;
-SQL
-loads forest 28 "infer.outputs('forest', x)" tiny_rows
 
 # a job over a table that it does not come to the end of, from a few seconds on
 begin_job()
@@ -193,34 +188,49 @@ end_job()
 	sql -c "SELECT infer.cancel_job($job)" -c "SELECT infer.wait_job($job, timeout => '1 minute')" >/dev/null
 }
 
-begin_job
-reset
-sleep $((run_seconds / 2))
-capacity=$(counted forest job 'rows / seconds')
-end_job
-call_rate=$(awk -v c="$capacity" 'BEGIN { printf "%.0f", c * 0.3 }')
-calls_protocol forest "$call_rate" "$work/alone"
-begin_job
-(
-	sleep 2
+measure_callers()
+{
+	make_data
+	"$venv/bin/python" "$top/bench/_make_models.py" "$work" forest
+	chmod 644 "$work/forest.onnx"
+	sql >/dev/null <<SQL
+SELECT infer.create_model('forest', '$work/forest.onnx');
+CREATE TABLE bulk (id int PRIMARY KEY, x real[], y float8);
+INSERT INTO bulk SELECT g, array_agg((sin(g * 31 + k))::real ORDER BY k)
+  FROM generate_series(1, $rows) g, generate_series(1, 28) k GROUP BY g;
+VACUUM ANALYZE bulk;
+SQL
+	loads forest 28 "infer.outputs('forest', x)" tiny_rows
+
+	begin_job
 	reset
-	sleep $((run_seconds - 2))
-	counted forest job 'rows / seconds'
-	counted forest interactive 'rows / seconds'
-	sql -c 'SELECT round(busy_share::numeric, 4) FROM infer.devices WHERE in_use'
-) >"$work/counted" &
-calls_protocol forest "$call_rate" "$work/beside"
-wait $!
-end_job
-read -r job_rows call_rows busy < <(xargs <"$work/counted")
-alone=$(percentile "$work/alone" .99)
-beside=$(percentile "$work/beside" .99)
-bound=$(awk -v a="$alone" -v s=$slice 'BEGIN { printf "%.2f", 1.3 * a + s + 4 }')
-share=$(awk -v j="$job_rows" -v c="$capacity" -v r="$call_rows" 'BEGIN { printf "%.2f", j / (c - r) }')
-printf 'callers    %s calls/s: p99 %s ms alone, %s ms beside the job, of %s allowed (%s)\n' "$call_rate" "$alone" "$beside" "$bound" \
-	"$(goal "$(ratio "$bound" "$beside")" 1)"
-printf 'callers    the device is busy %s of the time (%s); the job gets %s of what calls leave (%s)\n' "$busy" "$(goal "$busy" 0.95)" \
-	"$share" "$(goal "$share" 0.8)"
+	sleep $((run_seconds / 2))
+	capacity=$(counted forest job 'rows / seconds')
+	end_job
+	call_rate=$(awk -v c="$capacity" 'BEGIN { printf "%.0f", c * 0.3 }')
+	calls_protocol forest "$call_rate" "$work/alone"
+	begin_job
+	(
+		sleep 2
+		reset
+		sleep $((run_seconds - 2))
+		counted forest job 'rows / seconds'
+		counted forest interactive 'rows / seconds'
+		sql -c 'SELECT round(busy_share::numeric, 4) FROM infer.devices WHERE in_use'
+	) >"$work/counted" &
+	calls_protocol forest "$call_rate" "$work/beside"
+	wait $!
+	end_job
+	read -r job_rows call_rows busy < <(xargs <"$work/counted")
+	alone=$(percentile "$work/alone" .99)
+	beside=$(percentile "$work/beside" .99)
+	bound=$(awk -v a="$alone" -v s=$slice 'BEGIN { printf "%.2f", 1.3 * a + s + 4 }')
+	share=$(awk -v j="$job_rows" -v c="$capacity" -v r="$call_rows" 'BEGIN { printf "%.2f", j / (c - r) }')
+	printf 'callers    %s calls/s: p99 %s ms alone, %s ms beside the job, of %s allowed (%s)\n' "$call_rate" "$alone" "$beside" "$bound" \
+		"$(goal "$(ratio "$bound" "$beside")" 1)"
+	printf 'callers    the device is busy %s of the time (%s); the job gets %s of what calls leave (%s)\n' "$busy" "$(goal "$busy" 0.95)" \
+		"$share" "$(goal "$share" 0.8)"
+}
 
 # ---- memory ----
 
@@ -255,7 +265,14 @@ memory()
 	cat "$work/most"
 }
 
-few=$(memory 10000)
-large=$(memory "$many")
-printf 'memory     of the runner: %s MiB at %s rows, %s MiB at %s: %s times (goal 1.1)\n' "$few" 10000 "$large" "$many" \
-	"$(ratio "$large" "$few")"
+measure_memory()
+{
+	few=$(memory 10000)
+	large=$(memory "$many")
+	printf 'memory     of the runner: %s MiB at %s rows, %s MiB at %s: %s times (goal 1.1)\n' "$few" 10000 "$large" "$many" \
+		"$(ratio "$large" "$few")"
+}
+
+for part in ${INFER_BENCH_PARTS:-whole embed callers memory}; do
+	"measure_$part"
+done
