@@ -234,40 +234,47 @@ SQL
 
 # ---- memory ----
 
-# Memory of a process that is no file's and not shared, MiB.
-anonymous_mb()
+# watch_runner FILE: the most that a runner has of memory that is no file's and not shared, kB.  A small job takes a
+# tenth of a second: nothing is started between two looks.
+watch_runner()
 {
-	{ cat "/proc/$1/smaps_rollup" 2>/dev/null || true; } | awk '/^Anonymous/ { s += $2 } END { printf "%.1f", s / 1024 }'
-}
-
-# memory ROWS: the most that a runner has of it
-memory()
-{
-	local job pid most=0
-	local postmaster
+	local postmaster pid name kb most=0
 
 	postmaster=$(head -1 "$work/server/data/postmaster.pid")
+	until pid=$(pgrep -P "$postmaster" -f 'infer job [0-9]') || [ -e "$work/ended" ]; do
+		:
+	done
+	while [ ! -e "$work/ended" ]; do
+		while read -r name kb _; do
+			if [ "$name" = Anonymous: ] && [ "$kb" -gt "$most" ]; then
+				most=$kb
+			fi
+		done 2>/dev/null <"/proc/$pid/smaps_rollup" || break
+	done
+	printf '%s\n' "$most" >"$1"
+}
+
+# memory ROWS: MiB
+memory()
+{
+	local job
+
 	patients "$1"
+	watch_runner "$work/most" &
 	job=$(sql -c "SELECT infer.submit_job('progression', 'patients', output => 'score', class => 'yes')")
-	(
-		while [ ! -e "$work/ended" ]; do
-			for pid in $(pgrep -P "$postmaster" -f 'infer job [0-9]'); do
-				most=$(larger "$most" "$(anonymous_mb "$pid")")
-			done
-			sleep 0.01
-		done
-		printf '%s\n' "$most" >"$work/most"
-	) &
 	wait_job "$job"
 	touch "$work/ended"
 	wait $!
 	rm "$work/ended"
-	cat "$work/most"
+	awk '{ printf "%.1f", $1 / 1024 }' "$work/most"
 }
 
 measure_memory()
 {
-	few=$(memory 10000)
+	few=0
+	for ((round = 0; round < rounds; round++)); do
+		few=$(larger "$few" "$(memory 10000)")
+	done
 	large=$(memory "$many")
 	printf 'memory     of the runner: %s MiB at %s rows, %s MiB at %s: %s times (goal 1.1)\n' "$few" 10000 "$large" "$many" \
 		"$(ratio "$large" "$few")"

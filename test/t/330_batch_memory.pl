@@ -42,6 +42,17 @@ cmp_ok(peak("SET infer.statement_batch_rows = 10000;
 	SELECT sum(infer.predict('m', i) + length(s)) FROM (SELECT i, repeat('x', 20000) AS s FROM generate_series(1, 10000) i OFFSET 0) wide",
 	50_005_000 + 3 * 10_000 + 20_000 * 10_000, 'wide rows that are kept beside'), '<', $limit, 'do not gather either');
 
+# Without equal rows a sample of them is remembered, in the sample's part of the room.
+sub remembered		# bytes, at the statement's last row
+{
+	my ($count) = @_;
+	return $server->safe_psql("SELECT max(CASE WHEN i = $count THEN (SELECT sum(total_bytes) FROM pg_backend_memory_contexts WHERE name = 'infer site') END)
+		FROM (SELECT i, infer.predict('m', i) AS p FROM generate_series(1, $count) i OFFSET 0) s WHERE p > 0");
+}
+my $few = remembered(10_000);
+cmp_ok($few, '>', 0, "what a statement remembers: $few bytes");
+is(remembered($rows), $few, 'is no more for half a million rows');
+
 # What the engine gives back is the backend's, too.  A small payload, as that of requests in flight counts here.
 $server->restart('infer.payload_limit' => '16MB');
 $server->safe_psql("SELECT infer.create_model('echo', data => " . sql_bytes(echo_model()) . ")");

@@ -273,10 +273,26 @@ evict(Memo *memo)
 	return false;
 }
 
+/* Of what equal rows there are all of the room would find, a sample finds its part in as small a part of it. */
+static uint64
+bytes_allowed(const Memo *memo)
+{
+	return memo->sampled ? memo->bytes_max / MEMO_SAMPLE : memo->bytes_max;
+}
+
 static uint64
 bytes_used(const Memo *memo)
 {
 	return (uint64) memo->room * sizeof(MemoEntry) + memo->buckets_count * sizeof(uint32) + memo->values_bytes;
+}
+
+/* Of values, that is: the room for entries, once it is there, stays. */
+static bool
+has_too_much(const Memo *memo)
+{
+	if (memo->values_bytes == 0)
+		return false;
+	return memo->sampled ? memo->values_bytes > bytes_allowed(memo) : bytes_used(memo) > memo->bytes_max;
 }
 
 static void
@@ -302,7 +318,7 @@ grow(Memo *memo)
 {
 	bool		more_buckets = memo->room > memo->buckets_count;
 	uint64		used = bytes_used(memo) + (more_buckets ? memo->buckets_count * sizeof(uint32) : 0);
-	uint64		left = memo->bytes_max - Min(memo->bytes_max, used);
+	uint64		left = bytes_allowed(memo) - Min(bytes_allowed(memo), used);
 	uint64		more = Min(left / sizeof(MemoEntry), memo->room);
 
 	if (more < ENTRIES_FIRST || memo->room + more > PG_INT32_MAX)
@@ -426,7 +442,7 @@ memo_set(Memo *memo, int number, Datum value)
 	memo->entries[number].value = copy;
 	memo->entries[number].pending = false;
 	memo->entries[number].rows = 0;
-	while (memo->values_bytes > 0 && bytes_used(memo) > memo->bytes_max && evict(memo))
+	while (has_too_much(memo) && evict(memo))
 		;
 }
 

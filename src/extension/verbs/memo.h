@@ -11,7 +11,8 @@
  *
  * Bounds
  *	A quarter of work_mem, or half of it where a row is known to be worth MEMO_DEAR probes; the entry
- *	longest unused goes first.  A row by value takes 50 bytes.
+ *	longest unused goes first.  A row by value takes 50 bytes.  While rows are sampled, the memo grows to the
+ *	sample's part of that: a statement or job without equal rows soon has all the memory that it ever has.
  *
  * When it pays
  *	Probing costs about MEMO_PROBE_NSEC; an equal row saves the device's time (taken for
