@@ -1,231 +1,23 @@
 /*
  * cuda_device.c
  *	  The CUDA device but for its kernels, on emulated GPUs: which GPUs are served, programs whose parts the host computes,
- *	  tickets, segments, errors of rows, memory, captured graphs, several GPUs, loss and hang.
- *
- * Nouns
- *	net		a program over rows of WIDTH numbers: 2·x + 1 by four ops, and what a test puts between them
- *	world	a child process with other emulated GPUs: the emulation reads its environment once
+ *	  tickets, segments, errors of rows, memory.
  */
-#include <dlfcn.h>
+#include <math.h>
 #include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "engine/cpu/cpu.h"
-#include "harness.h"
-#include "protocol/protocol.h"
-#include "tap.h"
-
-#define WIDTH	5
-#define ROWS	70
-#define OPS_MAX	12
-
-static char library[4096];
-
-/* ---- nets ---- */
-
-struct net
-{
-	struct device_tensor tensors[2 * OPS_MAX + 4];
-	struct device_op ops[OPS_MAX];
-	int32_t		inputs[OPS_MAX][2];
-	uint32_t	tensors_count;
-	uint32_t	ops_count;
-	uint64_t	arena_item;
-
-	struct device *device;
-	struct device_program *program;
-	struct device_queue *queue;
-	void	   *arena;
-	uint64_t	arena_bytes;
-	float	   *x;					/* STAGING: ROWS of WIDTH */
-	float	   *y;
-	uint32_t	row_error[ROWS];
-	const char *row_message[ROWS];
-};
-
-static const float two = 2;
-static const float one = 1;
-
-static int32_t
-net_tensor(struct net *net, uint8_t type, uint8_t lead, const void *constant, int32_t binding)
-{
-	struct device_tensor *t = &net->tensors[net->tensors_count];
-	int64_t		width = WIDTH;
-
-	*t = case_tensor(type, lead, lead == DEVICE_LEAD_NONE ? 0 : 1, &width);
-	t->constant = constant;
-	t->binding = binding;
-	if (constant == NULL && binding < 0)
-	{
-		t->offset = net->arena_item;
-		net->arena_item += (WIDTH * device_type_bytes(type) + DEVICE_ALIGN - 1) / DEVICE_ALIGN * DEVICE_ALIGN;
-	}
-	return (int32_t) net->tensors_count++;
-}
-
-/* b < 0: an op of one input.  binding < 0: the output lies in the arena. */
-static int32_t
-net_op(struct net *net, uint16_t code, uint16_t fn, int32_t a, int32_t b, uint8_t type, int32_t binding)
-{
-	uint32_t	o = net->ops_count++;
-	struct device_op *op = &net->ops[o];
-
-	memset(op, 0, sizeof(*op));
-	op->op = code;
-	op->fn = fn;
-	op->inputs = net->inputs[o];
-	op->inputs_count = b < 0 ? 1 : 2;
-	net->inputs[o][0] = a;
-	net->inputs[o][1] = b;
-	op->output = net_tensor(net, type, DEVICE_LEAD_ROWS, NULL, binding);
-	op->weight = -1;
-	op->node = -1;
-	return op->output;
-}
-
-/* y = -(-(x · 2)) + 1, with texts in the middle where they are wanted; ops past the fourth add 1 and take it away. */
-static void
-net_define(struct net *net, bool texts, uint32_t more)
-{
-	int32_t		c2 = net_tensor(net, DEVICE_F32, DEVICE_LEAD_NONE, &two, -1);
-	int32_t		c1 = net_tensor(net, DEVICE_F32, DEVICE_LEAD_NONE, &one, -1);
-	int32_t		t = net_tensor(net, DEVICE_F32, DEVICE_LEAD_ROWS, NULL, 0);
-
-	t = net_op(net, DEVICE_OP_BINARY, BINARY_MUL, t, c2, DEVICE_F32, -1);
-	t = net_op(net, DEVICE_OP_UNARY, UNARY_NEG, t, -1, DEVICE_F32, -1);
-	if (texts)
-	{
-		t = net_op(net, DEVICE_OP_CAST, 0, t, -1, DEVICE_STRING, -1);
-		t = net_op(net, DEVICE_OP_CAST, 0, t, -1, DEVICE_F32, -1);
-	}
-	for (uint32_t i = 0; i < more; i++)
-		t = net_op(net, DEVICE_OP_BINARY, i % 2 == 0 ? BINARY_ADD : BINARY_SUB, t, c1, DEVICE_F32, -1);
-	t = net_op(net, DEVICE_OP_UNARY, UNARY_NEG, t, -1, DEVICE_F32, -1);
-	net_op(net, DEVICE_OP_BINARY, BINARY_ADD, t, c1, DEVICE_F32, 1);
-}
-
-static bool
-net_compile(struct net *net, struct device *device, struct status *status)
-{
-	struct device_graph graph = {
-		.tensors_count = net->tensors_count, .ops_count = net->ops_count, .bindings_count = 2, .tensors = net->tensors, .ops = net->ops,
-		.arena_item_bytes = {[DEVICE_LEAD_ROWS] = net->arena_item}
-	};
-	uint32_t	items[DEVICE_LEADS] = {1, ROWS};
-
-	net->device = device;
-	net->program = device->ops->compile(device, &graph, status);
-	if (net->program == NULL)
-		return false;
-	net->queue = device->ops->queue_create(device, DEVICE_BATCHES, status);
-	if (net->queue == NULL)
-		return false;
-	net->arena_bytes = device->ops->arena_bytes(net->program, items);
-	net->arena = device_buffer_alloc(device, net->queue, DEVICE_BUFFER_ARENA, net->arena_bytes, status);
-	net->x = device_buffer_alloc(device, net->queue, DEVICE_BUFFER_STAGING, ROWS * WIDTH * sizeof(float), status);
-	net->y = device_buffer_alloc(device, net->queue, DEVICE_BUFFER_STAGING, ROWS * WIDTH * sizeof(float), status);
-	if (net->arena == NULL || net->x == NULL || net->y == NULL)
-		return false;
-	for (int i = 0; i < ROWS * WIDTH; i++)
-		net->x[i] = (float) (i % 17) - 8.25f;
-	return true;
-}
-
-/* Of a device that is there. */
-static struct net
-net_open(struct device *device, bool texts, uint32_t more)
-{
-	struct net	net = {0};
-	struct status status;
-
-	status_clear(&status);
-	net_define(&net, texts, more);
-	for (uint32_t o = 0; o < net.ops_count; o++)
-		net.ops[o].inputs = NULL;	/* the struct moves: net_ready puts them right */
-	net.device = device;
-	return net;
-}
-
-static void
-net_ready(struct net *net)
-{
-	struct status status;
-
-	status_clear(&status);
-	for (uint32_t o = 0; o < net->ops_count; o++)
-		net->ops[o].inputs = net->inputs[o];
-	if (!net_compile(net, net->device, &status))
-		case_fail("net", &status);
-}
-
-static void
-net_free(struct net *net)
-{
-	device_buffer_free(net->device, DEVICE_BUFFER_STAGING, net->x);
-	device_buffer_free(net->device, DEVICE_BUFFER_STAGING, net->y);
-	device_buffer_free(net->device, DEVICE_BUFFER_ARENA, net->arena);
-	if (net->queue != NULL)
-		net->device->ops->queue_free(net->queue);
-	if (net->program != NULL)
-		net->device->ops->program_free(net->device, net->program);
-}
-
-static uint64_t
-net_enqueue(struct net *net, uint32_t first, uint32_t last, uint32_t rows, struct status *status)
-{
-	struct device_batch batch = {.items = {1, rows}, .row_error = net->row_error, .row_message = net->row_message};
-	void	   *bindings[2] = {net->x, net->y};
-
-	return net->device->ops->enqueue(net->queue, net->program, first, last, &batch, bindings, net->arena, status);
-}
-
-static enum device_state
-net_wait(struct net *net, uint64_t ticket, struct status *status)
-{
-	return net->device->ops->wait(net->queue, ticket, 5 * 1000 * 1000, status);
-}
-
-static enum device_state
-net_run(struct net *net, uint32_t rows, struct status *status)
-{
-	status_clear(status);
-	memset(net->row_error, 0, sizeof(net->row_error));
-	memset(net->row_message, 0, sizeof(net->row_message));
-	memset(net->y, 0, ROWS * WIDTH * sizeof(float));
-	return net_wait(net, net_enqueue(net, 0, UINT32_MAX, rows, status), status);
-}
-
-/* The first rows are right, and nothing has been written behind them. */
-static bool
-net_right(const struct net *net, uint32_t rows)
-{
-	for (uint32_t i = 0; i < ROWS * WIDTH; i++)
-		if (net->y[i] != (i < rows * WIDTH ? 2 * net->x[i] + 1 : 0))
-			return false;
-	return true;
-}
-
-static struct device *
-open_cuda(const char *setting, uint64_t gpu_memory, struct status *status)
-{
-	struct device_options options = {.threads = 1, .library = library, .gpu_memory = gpu_memory};
-
-	status_clear(status);
-	return device_open(setting, &options, status);
-}
+#include "cuda_net.h"
 
 /* ---- what is computed ---- */
 
 static void
 test_runs(struct device *device, bool texts)
 {
-	struct net	net = net_open(device, texts, 0);
+	struct net	net;
 	struct status status;
 	const char *what = texts ? "with texts on the host" : "without the host";
 
-	net_ready(&net);
+	net_open(&net, device, texts, 0);
 	for (uint32_t rows = 0; rows <= ROWS; rows = rows * 2 + 1)
 		tap_ok(net_run(&net, rows, &status) == DEVICE_DONE && net_right(&net, rows), "%s: %u rows %s", what, rows, status.message);
 	memset(net.y, 0, ROWS * WIDTH * sizeof(float));
@@ -240,13 +32,13 @@ test_runs(struct device *device, bool texts)
 static void
 test_nested(struct device *device)
 {
-	struct net	net = net_open(device, true, 2);
+	struct net	net;
 	struct status status;
 	void	   *outer;
 	float	   *outer_y;
 	bool		good = true;
 
-	net_ready(&net);
+	net_open(&net, device, true, 2);
 	status_clear(&status);
 	for (uint32_t cut = 1; good && cut < net.ops_count; cut++)
 	{
@@ -274,13 +66,13 @@ test_nested(struct device *device)
 static void
 test_tickets(struct device *device)
 {
-	struct net	net = net_open(device, false, 0);
+	struct net	net;
 	struct status status;
 	uint64_t	tickets[40];
 	bool		good = true;
 	int			done = 0;
 
-	net_ready(&net);
+	net_open(&net, device, false, 0);
 	status_clear(&status);
 	for (int i = 0; i < 40; i++)
 		tickets[i] = net_enqueue(&net, 0, UINT32_MAX, ROWS, &status);
@@ -324,9 +116,8 @@ test_threads(struct device *device)
 
 	for (int r = 0; r < 3; r++)
 	{
-		runners[r].net = net_open(device, r == 1, 4);
 		runners[r].right = 0;
-		net_ready(&runners[r].net);
+		net_open(&runners[r].net, device, r == 1, 4);
 	}
 	for (int r = 0; r < 3; r++)
 		pthread_create(&threads[r], NULL, runner_main, &runners[r]);
@@ -340,11 +131,10 @@ test_threads(struct device *device)
 
 /* ---- errors ---- */
 
-/* int32 x / y by the GPU, then to text and to int32 again by the host. */
+/* A cast by the GPU, to text and back by the host, a division by the GPU: each fails for a row of its own. */
 static void
 test_row_errors(struct device *device)
 {
-	static const int32_t divisors[WIDTH] = {1, 0, 2, 3, 4};
 	struct net	net = {0};
 	struct status status;
 	int32_t		t;
@@ -357,7 +147,6 @@ test_row_errors(struct device *device)
 	t = net_op(&net, DEVICE_OP_CAST, 0, t, -1, DEVICE_I32, -1);
 	t = net_op(&net, DEVICE_OP_BINARY, BINARY_DIV, t, c, DEVICE_I32, -1);	/* where it is zero */
 	net_op(&net, DEVICE_OP_CAST, 0, t, -1, DEVICE_F32, 1);
-	(void) divisors;
 	status_clear(&status);
 	if (!net_compile(&net, device, &status))
 		case_fail("net", &status);
@@ -394,8 +183,7 @@ test_memory(void)
 	snprintf(wanted, sizeof(wanted), "%d bytes", (1 << 20) + 256);
 	tap_ok(large == NULL && status.error == INFER_ERROR_MEMORY && strstr(status.message, wanted) != NULL, "more is refused: %s",
 		   status.message);
-	net = net_open(device, false, 0);
-	net_ready(&net);
+	net_open(&net, device, false, 0);
 	device->ops->info(device, &info);
 	tap_ok(info.bytes_used >= net.arena_bytes, "arenas count: %llu", (unsigned long long) info.bytes_used);
 	tap_ok(net_run(&net, ROWS, &status) == DEVICE_DONE && net_right(&net, ROWS), "an arena of just arena_bytes() serves");
@@ -414,31 +202,33 @@ test_memory(void)
 	device_close(device);
 }
 
-/* ---- opening ---- */
+/* ---- opening: the tests below are of emulated GPUs ---- */
 
-/* Opens a device in a child with this environment, whose message begins so. */
+struct refusal
+{
+	const char *setting;
+	const char *message;		/* how it begins */
+};
+
+static int
+refuse(void *argument)
+{
+	const struct refusal *refusal = argument;
+	struct status status;
+	struct device *device = open_cuda(refusal->setting, 0, &status);
+
+	printf("# %s\n", device != NULL ? "it opened" : status.message);
+	return device == NULL && status.error == INFER_ERROR_UNSUPPORTED &&
+		strncmp(status.message, refusal->message, strlen(refusal->message)) == 0 ? 0 : 1;
+}
+
 static void
 world_refuses(const char *variable, const char *value, const char *setting, const char *message)
 {
-	int			ended;
-	pid_t		child;
+	struct refusal refusal = {setting, message};
 
-	fflush(stdout);
-	child = fork();
-	if (child == 0)
-	{
-		struct status status;
-		struct device *device;
-
-		if (variable != NULL)
-			setenv(variable, value, 1);
-		device = open_cuda(setting, 0, &status);
-		printf("# %s\n", device != NULL ? "it opened" : status.message);
-		fflush(stdout);
-		_exit(device == NULL && status.error == INFER_ERROR_UNSUPPORTED && strncmp(status.message, message, strlen(message)) == 0 ? 0 : 1);
-	}
-	waitpid(child, &ended, 0);
-	tap_ok(ended == 0, "%s=%s, %s: %s", variable == NULL ? "nothing" : variable, variable == NULL ? "" : value, setting, message);
+	tap_ok(world(variable, value, refuse, &refusal), "%s=%s, %s: %s", variable == NULL ? "nothing" : variable,
+		   variable == NULL ? "" : value, setting, message);
 }
 
 static void
@@ -464,42 +254,18 @@ test_info(struct device *device)
 	tap_ok(info.inflight_max == 2 && info.bytes_budget > 0 && info.bytes_budget < info.bytes_total && info.flops[0] > 0, "its figures");
 }
 
-/* The library beside the programs of tests: …/test/kernels/NAME, …/emulation/infer_cuda.so. */
-static bool
-find_library(void)
-{
-	const char *wanted = getenv("INFER_CUDA");
-	ssize_t		length;
-
-	if (wanted != NULL)
-	{
-		snprintf(library, sizeof(library), "%s", wanted);
-		return true;
-	}
-	length = readlink("/proc/self/exe", library, sizeof(library) - 64);
-	for (int up = 0; up < 3 && length > 0; up++)
-		while (length > 0 && library[--length] != '/')
-			;
-	if (length <= 0)
-		return false;
-	strcpy(library + length, "/emulation/infer_cuda.so");
-	return access(library, R_OK) == 0;
-}
-
 int
 main(void)
 {
 	struct status status;
 	struct device *device;
-	bool		emulated = false;
 
-	if (!find_library())
+	if (access(case_cuda_library(), R_OK) != 0)
 	{
 		tap_skip("the CUDA device", "its library is not built: make emulation");
 		return tap_done();
 	}
-	if (emulated)
-		test_opening();
+	test_opening();
 	device = open_cuda("cuda", 0, &status);
 	if (device == NULL)
 		case_fail("cuda", &status);
