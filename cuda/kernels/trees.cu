@@ -393,6 +393,19 @@ trees_constants(cuda_making *making, const device_trees *trees, trees_plan *own)
 	own->votes_weight = cuda_constant_add(making, trees->votes_weight, number * votes, false);
 }
 
+/* Votes that a row hears: it meets one leaf of each tree, and those are as good as any. */
+static double
+trees_votes_heard(const device_trees *trees)
+{
+	uint32_t	leaves = 0;
+
+	if (trees->values != nullptr)
+		return trees->trees_count;
+	for (uint32_t n = 0; n < trees->nodes_count; n++)
+		leaves += trees->votes_first[n + 1] > trees->votes_first[n];
+	return leaves == 0 ? 0 : (double) trees->trees_count * trees->votes_first[trees->nodes_count] / leaves;
+}
+
 bool
 cuda_make_trees(cuda_making *making)
 {
@@ -423,7 +436,7 @@ cuda_make_trees(cuda_making *making)
 	for (uint32_t t = 0; t < trees->trees_count; t++)
 		steps += 2 + trees->depths[t];
 	plan->launch = launch_trees;
-	plan->flops_item = (double) own->call.rows_item * 10 * (steps + trees->features);
+	plan->flops_item = (double) own->call.rows_item * 10 * (steps + trees_votes_heard(trees) + trees->features);
 	plan->bytes_item = (double) own->call.rows_item * (own->key_bytes * ((double) trees->features + trees->targets) + 8 * steps);
 	return true;
 }

@@ -1,11 +1,11 @@
 /*
  * tensor.h
  *	  Products by tensor cores, what brings their operands from shared memory, and copies that nobody waits for.
- *	  test/kernels/emulation has a file of the same name whose lanes hold the same numbers.
+ *	  test/kernels/emulation has a file of the same name, with the same instructions for the CPU.
  *
  * Nouns
- *	fragment	a lane's part of a matrix that a warp holds: PTX ISA, chapter "Warp-level Matrix Instructions", m16n8k16 of
- *				.bf16 and m16n8k32 of .s8 and .u8.  a: 16 rows of 32 bytes of k; b: 32 bytes of k of 8 columns; sums: 16 × 8
+ *	fragment	a lane's part of a matrix that a warp holds (fragment.h).  a: 16 rows of 32 bytes of k; b: 32 bytes of k of
+ *				8 columns; sums: 16 × 8
  *	row			16 bytes in shared memory, aligned to 16
  *
  * tensor_load_a()				a, from 16 rows of 32 bytes: [16][k]
@@ -35,50 +35,13 @@
 
 #define TENSOR_SM	80				/* the first that has them */
 
-struct tensor_a
-{
-	uint32_t	r[4];
-};
-
-struct tensor_b
-{
-	uint32_t	r[2];
-};
-
-struct tensor_f32
-{
-	float		r[4];
-};
-
-struct tensor_s32
-{
-	int32_t		r[4];
-};
+#include "fragment.h"
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #define TENSOR_MISSING	1
 #else
 #define TENSOR_MISSING	0
 #endif
-
-static __device__ inline unsigned
-tensor_lane()
-{
-	return threadIdx.x % 32;
-}
-
-/* Of sums. */
-static __device__ inline int
-tensor_row(unsigned lane, int i)
-{
-	return (int) (lane / 4) + i / 2 * 8;
-}
-
-static __device__ inline int
-tensor_column(unsigned lane, int i)
-{
-	return (int) (lane % 4) * 2 + i % 2;
-}
 
 /* ---- operands out of shared memory ---- */
 
@@ -89,74 +52,31 @@ tensor_shared(const void *pointer)
 }
 
 static __device__ inline void
-tensor_load_a(tensor_a &a, const void *base, unsigned stride)
+tensor_matrices(uint32_t &r0, uint32_t &r1, const void *row)
 {
-	unsigned	lane = tensor_lane();
-	uint32_t	row = tensor_shared((const uint8_t *) base + lane % 16 * stride + lane / 16 * 16);
-
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-				 : "=r"(a.r[0]), "=r"(a.r[1]), "=r"(a.r[2]), "=r"(a.r[3]) : "r"(row) : "memory");
-}
-
-static __device__ inline void
-tensor_load_b(tensor_b &b, const void *base, unsigned stride)
-{
-	unsigned	lane = tensor_lane();
-	uint32_t	row = tensor_shared((const uint8_t *) base + lane % 8 * stride + lane / 8 % 2 * 16);
-
 	asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-				 : "=r"(b.r[0]), "=r"(b.r[1]) : "r"(row) : "memory");
+				 : "=r"(r0), "=r"(r1) : "r"(tensor_shared(row)) : "memory");
 }
 
 static __device__ inline void
-tensor_load_b_pair(tensor_b &b0, tensor_b &b1, const void *base, unsigned stride)
+tensor_matrices(uint32_t &r0, uint32_t &r1, uint32_t &r2, uint32_t &r3, const void *row)
 {
-	unsigned	lane = tensor_lane();
-	uint32_t	row = tensor_shared((const uint8_t *) base + (lane / 16 * 8 + lane % 8) * stride + lane / 8 % 2 * 16);
-
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-				 : "=r"(b0.r[0]), "=r"(b0.r[1]), "=r"(b1.r[0]), "=r"(b1.r[1]) : "r"(row) : "memory");
-}
-
-template <class PLACE>
-static __device__ inline void
-tensor_load_a_placed(tensor_a &a, PLACE place)
-{
-	unsigned	lane = tensor_lane();
-	uint32_t	row = tensor_shared(place(lane % 16, lane / 16));
-
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-				 : "=r"(a.r[0]), "=r"(a.r[1]), "=r"(a.r[2]), "=r"(a.r[3]) : "r"(row) : "memory");
-}
-
-template <class PLACE>
-static __device__ inline void
-tensor_load_b_pair_placed(tensor_b &b0, tensor_b &b1, PLACE place)
-{
-	unsigned	lane = tensor_lane();
-	uint32_t	row = tensor_shared(place(lane / 16 * 8 + lane % 8, lane / 8 % 2));
-
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-				 : "=r"(b0.r[0]), "=r"(b0.r[1]), "=r"(b1.r[0]), "=r"(b1.r[1]) : "r"(row) : "memory");
+				 : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3) : "r"(tensor_shared(row)) : "memory");
 }
 
 static __device__ inline void
-tensor_load_b_turned(tensor_b &b, const void *base, unsigned stride)
+tensor_matrices_turned(uint32_t &r0, uint32_t &r1, const void *row)
 {
-	uint32_t	row = tensor_shared((const uint8_t *) base + tensor_lane() % 16 * stride);
-
 	asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-				 : "=r"(b.r[0]), "=r"(b.r[1]) : "r"(row) : "memory");
+				 : "=r"(r0), "=r"(r1) : "r"(tensor_shared(row)) : "memory");
 }
 
 static __device__ inline void
-tensor_load_b_pair_turned(tensor_b &b0, tensor_b &b1, const void *base, unsigned stride)
+tensor_matrices_turned(uint32_t &r0, uint32_t &r1, uint32_t &r2, uint32_t &r3, const void *row)
 {
-	unsigned	lane = tensor_lane();
-	uint32_t	row = tensor_shared((const uint8_t *) base + lane % 16 * stride + lane / 16 * 16);
-
 	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-				 : "=r"(b0.r[0]), "=r"(b0.r[1]), "=r"(b1.r[0]), "=r"(b1.r[1]) : "r"(row) : "memory");
+				 : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3) : "r"(tensor_shared(row)) : "memory");
 }
 
 /* ---- products ---- */
@@ -213,16 +133,6 @@ tensor_pair(float low, float high)
 	asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
 #endif
 	return pair;
-}
-
-/* left: the columns 0 to 7 */
-static __device__ inline void
-tensor_pack(tensor_a &a, const tensor_f32 &left, const tensor_f32 &right)
-{
-	a.r[0] = tensor_pair(left.r[0], left.r[1]);
-	a.r[1] = tensor_pair(left.r[2], left.r[3]);
-	a.r[2] = tensor_pair(right.r[0], right.r[1]);
-	a.r[3] = tensor_pair(right.r[2], right.r[3]);
 }
 
 /* ---- copies ---- */

@@ -17,152 +17,84 @@
 
 #define TENSOR_SM	80
 
-struct tensor_a
-{
-	uint32_t	r[4];
-};
-
-struct tensor_b
-{
-	uint32_t	r[2];
-};
-
-struct tensor_f32
-{
-	float		r[4];
-};
-
-struct tensor_s32
-{
-	int32_t		r[4];
-};
-
-static inline unsigned
-tensor_lane()
-{
-	return threadIdx.x % 32;
-}
-
-static inline int
-tensor_row(unsigned lane, int i)
-{
-	return (int) (lane / 4) + i / 2 * 8;
-}
-
-static inline int
-tensor_column(unsigned lane, int i)
-{
-	return (int) (lane % 4) * 2 + i % 2;
-}
+#include "../../../cuda/platform/fragment.h"
 
 /* ---- operands out of shared memory ---- */
 
-/* Of an 8 × 8 matrix of 16 bits whose rows begin stride bytes apart. */
+/* The rows of a warp's matrices; to be followed by __syncwarp() when they have been read. */
+static inline const uint8_t *const *
+tensor_rows(const void *row)
+{
+	static const uint8_t *warps[EMULATION_THREADS_MAX / 32][32];
+	const uint8_t **rows = warps[threadIdx.x / 32];
+
+	rows[tensor_lane()] = (const uint8_t *) row;
+	__syncwarp();
+	return rows;
+}
+
+/* A lane's 4 bytes of a matrix. */
 static inline uint32_t
-tensor_matrix(const uint8_t *base, unsigned stride)
+tensor_matrix(const uint8_t *const *rows, bool turned)
 {
 	unsigned	lane = tensor_lane();
 	uint32_t	pair;
 
-	if ((uintptr_t) base % 16 != 0 || stride % 16 != 0)
-		__trap();
-	memcpy(&pair, base + lane / 4 * stride + lane % 4 * 4, sizeof(pair));
-	return pair;
-}
-
-static inline uint32_t
-tensor_matrix_turned(const uint8_t *base, unsigned stride)
-{
-	unsigned	lane = tensor_lane();
-	uint16_t	low;
-	uint16_t	high;
-
-	if ((uintptr_t) base % 16 != 0 || stride % 16 != 0)
-		__trap();
-	memcpy(&low, base + lane % 4 * 2 * stride + lane / 4 * 2, sizeof(low));
-	memcpy(&high, base + (lane % 4 * 2 + 1) * stride + lane / 4 * 2, sizeof(high));
-	return low | (uint32_t) high << 16;
-}
-
-static inline void
-tensor_load_a(tensor_a &a, const void *base, unsigned stride)
-{
-	const uint8_t *rows = (const uint8_t *) base;
-
-	__syncwarp();
-	a.r[0] = tensor_matrix(rows, stride);
-	a.r[1] = tensor_matrix(rows + 8 * stride, stride);
-	a.r[2] = tensor_matrix(rows + 16, stride);
-	a.r[3] = tensor_matrix(rows + 8 * stride + 16, stride);
-}
-
-static inline void
-tensor_load_b(tensor_b &b, const void *base, unsigned stride)
-{
-	const uint8_t *rows = (const uint8_t *) base;
-
-	__syncwarp();
-	b.r[0] = tensor_matrix(rows, stride);
-	b.r[1] = tensor_matrix(rows + 16, stride);
-}
-
-static inline void
-tensor_load_b_pair(tensor_b &b0, tensor_b &b1, const void *base, unsigned stride)
-{
-	tensor_load_b(b0, base, stride);
-	tensor_load_b(b1, (const uint8_t *) base + 8 * stride, stride);
-}
-
-/* Of an 8 × 8 matrix whose row i begins at place(first + i, half). */
-template <class PLACE>
-static inline uint32_t
-tensor_matrix_placed(PLACE place, unsigned first, unsigned half)
-{
-	const uint8_t *row = (const uint8_t *) place(first + tensor_lane() / 4, half);
-	uint32_t	pair;
-
-	if ((uintptr_t) row % 16 != 0)
-		__trap();
-	memcpy(&pair, row + tensor_lane() % 4 * 4, sizeof(pair));
-	return pair;
-}
-
-template <class PLACE>
-static inline void
-tensor_load_a_placed(tensor_a &a, PLACE place)
-{
-	__syncwarp();
-	for (unsigned i = 0; i < 4; i++)
-		a.r[i] = tensor_matrix_placed(place, i % 2 * 8, i / 2);
-}
-
-template <class PLACE>
-static inline void
-tensor_load_b_pair_placed(tensor_b &b0, tensor_b &b1, PLACE place)
-{
-	__syncwarp();
-	for (unsigned i = 0; i < 2; i++)
+	for (int i = 0; i < 8; i++)
+		if ((uintptr_t) rows[i] % 16 != 0)
+			__trap();
+	if (turned)
 	{
-		b0.r[i] = tensor_matrix_placed(place, 0, i);
-		b1.r[i] = tensor_matrix_placed(place, 8, i);
+		memcpy(&pair, rows[lane % 4 * 2] + lane / 4 * 2, 2);
+		memcpy((uint8_t *) &pair + 2, rows[lane % 4 * 2 + 1] + lane / 4 * 2, 2);
 	}
+	else
+		memcpy(&pair, rows[lane / 4] + lane % 4 * 4, 4);
+	return pair;
 }
 
 static inline void
-tensor_load_b_turned(tensor_b &b, const void *base, unsigned stride)
+tensor_matrices(uint32_t &r0, uint32_t &r1, const void *row)
 {
-	const uint8_t *rows = (const uint8_t *) base;
+	const uint8_t *const *rows = tensor_rows(row);
 
+	r0 = tensor_matrix(rows, false);
+	r1 = tensor_matrix(rows + 8, false);
 	__syncwarp();
-	b.r[0] = tensor_matrix_turned(rows, stride);
-	b.r[1] = tensor_matrix_turned(rows + 8 * stride, stride);
 }
 
 static inline void
-tensor_load_b_pair_turned(tensor_b &b0, tensor_b &b1, const void *base, unsigned stride)
+tensor_matrices(uint32_t &r0, uint32_t &r1, uint32_t &r2, uint32_t &r3, const void *row)
 {
-	tensor_load_b_turned(b0, base, stride);
-	tensor_load_b_turned(b1, (const uint8_t *) base + 16, stride);
+	const uint8_t *const *rows = tensor_rows(row);
+
+	r0 = tensor_matrix(rows, false);
+	r1 = tensor_matrix(rows + 8, false);
+	r2 = tensor_matrix(rows + 16, false);
+	r3 = tensor_matrix(rows + 24, false);
+	__syncwarp();
+}
+
+static inline void
+tensor_matrices_turned(uint32_t &r0, uint32_t &r1, const void *row)
+{
+	const uint8_t *const *rows = tensor_rows(row);
+
+	r0 = tensor_matrix(rows, true);
+	r1 = tensor_matrix(rows + 8, true);
+	__syncwarp();
+}
+
+static inline void
+tensor_matrices_turned(uint32_t &r0, uint32_t &r1, uint32_t &r2, uint32_t &r3, const void *row)
+{
+	const uint8_t *const *rows = tensor_rows(row);
+
+	r0 = tensor_matrix(rows, true);
+	r1 = tensor_matrix(rows + 8, true);
+	r2 = tensor_matrix(rows + 16, true);
+	r3 = tensor_matrix(rows + 24, true);
+	__syncwarp();
 }
 
 /* ---- products ---- */
@@ -265,15 +197,6 @@ tensor_pair(float low, float high)
 	return tensor_rounded(low) | tensor_rounded(high) << 16;
 }
 
-static inline void
-tensor_pack(tensor_a &a, const tensor_f32 &left, const tensor_f32 &right)
-{
-	a.r[0] = tensor_pair(left.r[0], left.r[1]);
-	a.r[1] = tensor_pair(left.r[2], left.r[3]);
-	a.r[2] = tensor_pair(right.r[0], right.r[1]);
-	a.r[3] = tensor_pair(right.r[2], right.r[3]);
-}
-
 /* ---- copies: made as late as is allowed, so that a wait that is missing shows ---- */
 
 struct tensor_copies				/* of a thread; a group's copies follow one another */
@@ -288,14 +211,20 @@ struct tensor_copies				/* of a thread; a group's copies follow one another */
 	uint32_t	group[MOST];
 	uint32_t	count;
 	uint32_t	groups;				/* committed */
+	uint3		block;
 };
 
 static inline tensor_copies &
 tensor_pending()
 {
 	static tensor_copies threads[EMULATION_THREADS_MAX];
+	tensor_copies &copies = threads[threadIdx.x];
 
-	return threads[threadIdx.x];
+	/* a block that ended without a wait took its shared memory along */
+	if (copies.block.x != blockIdx.x || copies.block.y != blockIdx.y)
+		copies.count = 0;
+	copies.block = blockIdx;
+	return copies;
 }
 
 /* Makes those of the groups before `group`. */
