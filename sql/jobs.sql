@@ -211,7 +211,10 @@ CREATE FUNCTION infer.read_job_owner(origin text, owner oid, owner_name text) RE
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_job_owner';
 COMMENT ON FUNCTION infer.read_job_owner(text, oid, text) IS 'behind the views of jobs: the owner''s name, NULL if you may not see the job';
 
-/* Owner's rights on the tables; read_job_owner says whose jobs one sees. */
+/*
+ * Owner's rights on the tables; read_job_owner says whose jobs one sees.  The order is here, behind the barrier, so that
+ * whoever wants the last few jobs of many has no others looked up.
+ */
 CREATE VIEW infer.jobs WITH (security_barrier) AS
 	SELECT j.job,
 		   j.name,
@@ -280,7 +283,8 @@ CREATE VIEW infer.jobs WITH (security_barrier) AS
 		 LEFT JOIN LATERAL (SELECT i.message, i.sqlstate FROM infer.job_item i
 							WHERE i.job = j.job AND i.message IS NOT NULL AND j.message IS NULL AND s.failed + p.pending > 0
 							ORDER BY i.updated DESC LIMIT 1) AS e ON true
-	WHERE o.owner IS NOT NULL;
+	WHERE o.owner IS NOT NULL
+	ORDER BY j.job DESC;
 COMMENT ON VIEW infer.jobs IS 'your jobs: how far they are, what they wait for, how they ended';
 COMMENT ON COLUMN infer.jobs.job IS 'its number, from infer.submit_job()';
 COMMENT ON COLUMN infer.jobs.name IS 'as it was submitted; one of a name runs at a time';

@@ -106,6 +106,32 @@ until_is($failing, q(state = 'completed' AND done = 99 AND failed = 1), 'a job w
 like(column($failing, 'sqlstate, last_error'), qr/^23514\|.*check constraint/, '... has its error');
 is($server->safe_psql("SELECT key[1]::int, state, sqlstate, retryable FROM infer.job_errors WHERE job = $failing"), '50|failed|23514|f', '... with its key');
 
+# ---- many that have ended ----
+
+$server->safe_psql(<<'SQL');
+INSERT INTO infer.job (job, origin, owner, owner_name, model, state, priority, request, total, total_estimated, faults, submitted, started, finished)
+	SELECT g, '1/1/1', 10, 'postgres', 'm@1', 'completed', 0, '{"table": {"name": "public.t"}}', 10, false, 0, now(), now(), now() - g * '1 s'::interval
+	FROM generate_series(100001, 110000) g;
+INSERT INTO infer.job_shard SELECT g, 1, 'completed', NULL, NULL, NULL, true, 10, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, '', '', 1, now(), now()
+	FROM generate_series(100001, 110000) g;
+ANALYZE infer.job; ANALYZE infer.job_shard;
+SQL
+
+# What a query reads: pages, of which each job that is looked up takes some.
+sub pages
+{
+	my ($query) = @_;
+	my ($pages) = $server->safe_psql("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, COSTS OFF) $query") =~ /Buffers: shared hit=(\d+)/;
+
+	return $pages;
+}
+
+cmp_ok(pages('SELECT count(*) FROM infer.jobs'), '>', 10000, 'all jobs of many are many pages');
+cmp_ok(pages("SELECT * FROM infer.jobs WHERE finished IS NULL OR finished > now() - interval '1 hour' ORDER BY job"), '<', 500, 'those of late are found without the others');
+cmp_ok(pages('SELECT * FROM infer.jobs ORDER BY job DESC LIMIT 5'), '<', 500, 'so are the last few');
+cmp_ok(pages("SELECT * FROM infer.jobs WHERE job = $failing"), '<', 500, 'and one of them');
+is($server->safe_psql('SELECT job FROM infer.jobs LIMIT 1'), 110000, 'the newest comes first');
+
 # ---- the log ----
 
 my $text = substr($server->log, $log);

@@ -1,6 +1,6 @@
 /*
  * notify.c
- *	  What a transaction did to jobs, told when it commits.
+ *	  What a transaction did to jobs, told when it commits; and what a statement is about to do to their database.
  *
  * Nouns
  *	change		a database's jobs changed: the launcher looks at them; with a job: it is to be cancelled, and
