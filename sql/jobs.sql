@@ -169,17 +169,19 @@ ALTER TABLE infer.job_request ENABLE ALWAYS TRIGGER jobs_came;
 /* ---- files of JSON lines ---- */
 
 CREATE FUNCTION infer.submit_job_file(path text, model text DEFAULT NULL, name text DEFAULT NULL, job_priority int DEFAULT 0,
-									  completion_window interval DEFAULT NULL, max_failures double precision DEFAULT NULL)
+									  completion_window interval DEFAULT NULL, max_failures double precision DEFAULT NULL,
+									  shards int DEFAULT 1)
 	RETURNS bigint
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_submit_job_file';
-COMMENT ON FUNCTION infer.submit_job_file(text, text, text, int, interval, double precision)
+COMMENT ON FUNCTION infer.submit_job_file(text, text, text, int, interval, double precision, int)
 	IS 'run the requests of a file of JSON lines on the server in the background; returns the job''s number';
 
 CREATE FUNCTION infer.import_requests(lines text, model text DEFAULT NULL, name text DEFAULT NULL, job_priority int DEFAULT 0,
-									  completion_window interval DEFAULT NULL, max_failures double precision DEFAULT NULL)
+									  completion_window interval DEFAULT NULL, max_failures double precision DEFAULT NULL,
+									  shards int DEFAULT 1)
 	RETURNS bigint
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_import_requests';
-COMMENT ON FUNCTION infer.import_requests(text, text, text, int, interval, double precision)
+COMMENT ON FUNCTION infer.import_requests(text, text, text, int, interval, double precision, int)
 	IS 'run requests, JSON lines, in the background; returns the job''s number';
 
 CREATE FUNCTION infer.export_results(job bigint) RETURNS TABLE (line text)

@@ -39,8 +39,8 @@ SELECT bag_has(
 		('infer.load_model(text)'), ('infer.unload_model(text)'), ('infer.restart_engine()'), ('infer.reset_stats()'),
 		('infer.profile(text,"any")'), ('infer.cancel_job(bigint)'), ('infer.retry_job(bigint)'), ('infer.wait_job(bigint,interval)'),
 		('infer.drop_job(bigint)'), ('infer.job_manifest(bigint)'), ('infer.export_results(bigint)'),
-		('infer.submit_job_file(text,text,text,integer,interval,double precision)'),
-		('infer.import_requests(text,text,text,integer,interval,double precision)')$$,
+		('infer.submit_job_file(text,text,text,integer,interval,double precision,integer)'),
+		('infer.import_requests(text,text,text,integer,interval,double precision,integer)')$$,
 	'the functions around them');
 SELECT bag_eq(
 	$$SELECT relname::text FROM pg_class WHERE relnamespace = 'infer'::regnamespace AND relkind = 'v'$$,

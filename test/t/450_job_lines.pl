@@ -275,6 +275,15 @@ $server->restart('infer.payload_limit' => '64MB');
 my $undisturbed = submit_file('big.jsonl', $big);
 is(ended($undisturbed), 'completed', 'a file of many lines');
 my $expected = without_job(export($undisturbed));
+
+# In shards.
+my $big_file = $server->write_file('sharded.jsonl', $big);
+my $sharded = $server->safe_psql("SET client_min_messages = error; SELECT infer.submit_job_file('$big_file', shards => 3)");
+is(ended($sharded), 'completed', 'the same in shards');
+is(without_job(export($sharded)), $expected, 'with the same responses');
+is($server->safe_psql("SELECT count(*), bool_and(done > 0) FROM infer.job_shard WHERE job = $sharded"), '3|t', 'of which each has done some');
+is_deeply(said("infer.job_manifest($sharded) -> 'digests'"), said("infer.job_manifest($undisturbed) -> 'digests'"), 'and the same digests');
+is($server->psql_sqlstate("SELECT infer.import_requests('{}', shards => 0)"), '22023', 'a number of shards that is none');
 is(scalar(() = $expected =~ /"status_code":200/g), $count, 'each has its response');
 $server->restart('infer.device' => 'null:delay=100', 'infer.batch_tokens' => 1024);
 $job = submit_file('big.jsonl', $big);

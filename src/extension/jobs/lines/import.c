@@ -165,6 +165,8 @@ read_request(FunctionCallInfo fcinfo, bool file, JobRequest *request)
 		request->completion_window = PG_GETARG_INTERVAL_P(4);
 	if (!PG_ARGISNULL(5))
 		request->max_failures = PG_GETARG_FLOAT8(5);
+	if (!PG_ARGISNULL(6))
+		request->shards = PG_GETARG_INT32(6);
 }
 
 static void

@@ -144,16 +144,29 @@ count_lines(JobRun *run, bool *estimated)
 	return run->record->total;
 }
 
+/* Of about as many lines each, as few are empty. */
 static JobKey *
-no_ranges(JobRun *run, int shards, int *count)
+ranges(JobRun *run, int shards, int *count)
 {
+	JobKey	   *bounds = palloc0(sizeof(JobKey) * shards);
+	int64		last = 0;
+
 	*count = 0;
-	return NULL;
+	for (int i = 1; i < shards; i++)
+	{
+		int64		line = run->record->total * i / shards;
+		Datum		key = Int64GetDatum(line);
+
+		if (line > last)
+			job_key_make(run->plan, &key, &bounds[(*count)++]);
+		last = line;
+	}
+	return bounds;
 }
 
 const JobReaderOps job_reader_lines_ops = {
 	.count = count_lines,
-	.ranges = no_ranges,
+	.ranges = ranges,
 	.read = read_lines,
 	.read_items = read_items,
 };
