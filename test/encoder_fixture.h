@@ -30,6 +30,7 @@ struct encoder_fixture				/* one model */
 {
 	struct device *device;
 	struct device_queue *queue;
+	struct model_yield *yield;		/* of the runs that follow; NULL: they run to their end */
 	struct model_files files;
 	struct model *model;
 	struct status status;
@@ -181,7 +182,7 @@ encoder_prepare(struct encoder_call_fixture *c)
 static inline bool __attribute__((unused))
 encoder_run_slices(struct encoder_fixture *f, const struct model_slice *slices, uint32_t count)
 {
-	return f->model->ops->run(f->model, f->queue, slices, count, &f->status);
+	return f->model->ops->run(f->model, f->queue, f->yield, slices, count, &f->status);
 }
 
 static inline bool __attribute__((unused))

@@ -173,7 +173,7 @@ toy_value(const struct model_request *request, uint32_t row)
 }
 
 static bool
-toy_run(struct model *model, struct device_queue *queue, const struct model_slice *slices,
+toy_run(struct model *model, struct device_queue *queue, struct model_yield *yield, const struct model_slice *slices,
 		uint32_t slices_count, struct status *status)
 {
 	uint32_t	rows = 0;

@@ -180,6 +180,17 @@ device_item_elements(const struct device_tensor *tensor)
 	return elements;
 }
 
+uint64_t
+device_constants_bytes(const struct device_tensor *tensors, uint32_t count)
+{
+	uint64_t	bytes = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (tensors[i].constant != NULL)
+			bytes += (uint64_t) device_item_elements(&tensors[i]) * device_type_bytes(tensors[i].type);
+	return bytes;
+}
+
 void *
 device_buffer_alloc(struct device *device, struct device_queue *queue, int kind, uint64_t bytes, struct status *status)
 {
@@ -187,7 +198,7 @@ device_buffer_alloc(struct device *device, struct device_queue *queue, int kind,
 	void	   *data;
 
 	if (device->ops->buffer_alloc != NULL)
-		return device->ops->buffer_alloc(device, queue, kind, bytes, status);
+		return device->ops->buffer_alloc(device, queue, kind, bytes > 0 ? bytes : DEVICE_ALIGN, status);
 	data = space < bytes ? NULL : aligned_alloc(DEVICE_ALIGN, space);
 	if (data == NULL)
 		status_set(status, INFER_ERROR_MEMORY, "out of memory: %llu bytes wanted for a batch", (unsigned long long) bytes);

@@ -561,7 +561,7 @@ struct device_options
 	struct status *passed_over;		/* "auto": why it is not the CUDA device; or NULL */
 	uint64_t   *beat;				/* raised at every claimed chunk of a batch */
 	uint64_t   *load_beat;			/* and of what is computed at load */
-	uint32_t   *load_busy;			/* 1 while something is */
+	uint32_t   *load_busy;			/* not 0 while something is */
 };
 
 enum device_use						/* of a queue */
@@ -689,7 +689,8 @@ struct device_ops
 struct device						/* the first member of each device's own struct */
 {
 	const struct device_ops *ops;
-	uint32_t   *load_busy;			/* raised around runs of a queue of constants, by who asks for them; or NULL */
+	uint32_t   *load_busy;			/* atomic: how many runs of queues of constants there are, counted by who asks for
+									 * them; or NULL */
 	struct device *host;			/* what computes constants, and ops that this device leaves to it; NULL: itself */
 };
 
@@ -732,6 +733,23 @@ extern bool device_run(struct device *device, struct device_queue *queue, struct
 extern void *device_buffer_alloc(struct device *device, struct device_queue *queue, int kind, uint64_t bytes,
 								 struct status *status);
 extern void device_buffer_free(struct device *device, int kind, void *buffer);
+
+/* Whether its memory is another than the host's, and so what it holds of a model. */
+static inline bool
+device_has_memory(const struct device *device)
+{
+	return device->ops->buffer_alloc != NULL;
+}
+
+/* What bounds its memory, for hints: "infer.memory", "infer.gpu_memory". */
+static inline const char *
+device_memory_setting(const struct device *device)
+{
+	return device_has_memory(device) ? "infer.gpu_memory" : "infer.memory";
+}
+
+/* What the constants among tensors take. */
+extern uint64_t device_constants_bytes(const struct device_tensor *tensors, uint32_t count);
 
 /* "binary" and "add", "gemm" and "relu": what the user sees of an op; "" where there is nothing. */
 extern const char *device_op_name(const struct device_op *op);

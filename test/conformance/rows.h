@@ -231,7 +231,7 @@ run_rows(struct run *run, struct model *model, const struct test_case *c, uint32
 						  (unsigned long long) wanted);
 	for (uint32_t i = 0; i < slices_count; i++)
 		slices[i].request = &run->request;
-	if (!model->ops->run(model, queue, slices, slices_count, status))
+	if (!model->ops->run(model, queue, NULL, slices, slices_count, status))
 		return false;
 	if (run->request.overflow)
 		return status_set(status, INFER_ERROR_INTERNAL, "strings did not fit");

@@ -73,7 +73,7 @@ run_rows(struct model *model)
 		if (graph_tensor_width(&signature->outputs[i]) > REGION)
 			return;
 	if (model_reply_layout(&request, signature, &wanted) &&
-		!model->ops->run(model, queue, &slice, 1, &status) && status.error == INFER_OK)
+		!model->ops->run(model, queue, NULL, &slice, 1, &status) && status.error == INFER_OK)
 		abort();
 }
 

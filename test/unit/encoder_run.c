@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "encoder_fixture.h"
+#include "engine/scheduler/policy/batch.h"
 #include "folder_fixture.h"
 
 static const char *const texts[] = {
@@ -105,7 +106,7 @@ test_parts(struct encoder_fixture *f, const float *expected)
 
 	m->part_tokens = 31;
 	bad = differing(f, expected, 40, 3);
-	tap_ok(bad == 0 && m->buffers.tokens <= 40, "a batch of more tokens than a part may have runs in parts, with the same bits (%u differ)", bad);
+	tap_ok(bad == 0 && ((struct encoder_buffers *) m->sets.free)->tokens <= 40, "a batch of more tokens than a part may have runs in parts, with the same bits (%u differ)", bad);
 	m->part_tokens = tokens;
 }
 
@@ -142,14 +143,14 @@ test_yield(struct encoder_fixture *f, const float *expected)
 	struct others others = {.yield = {.segment_nsec = 1, .between = between}, .f = f, .expected = expected};
 	uint32_t	bad;
 
-	f->model->yield = &others.yield;
+	f->yield = &others.yield;
 	bad = differing(f, expected, 33, 1);
 	tap_ok(bad == 0 && others.bad == 0 && others.runs > 20 && others.yield.segments_long > 0,
 		   "batches that run between the segments of one, and of those, change no bit (%u and %u differ)", bad, others.bad);
 	others.unwanted = true;
 	bad = differing(f, expected, 5, 1);
 	tap_ok(bad == UINT32_MAX && f->status.error == INFER_ERROR_CANCELLED, "a batch that nobody wants any more ends between two segments");
-	f->model->yield = NULL;
+	f->yield = NULL;
 }
 
 /* ---- many threads ---- */

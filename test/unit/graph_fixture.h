@@ -158,7 +158,7 @@ fixture_run_slice(struct fixture *f, uint32_t first, uint32_t count)
 	struct model_slice slice = {.request = &f->request, .first = first, .count = count};
 
 	status_clear(&f->status);
-	return f->model->ops->run(f->model, f->queue, &slice, 1, &f->status);
+	return f->model->ops->run(f->model, f->queue, NULL, &slice, 1, &f->status);
 }
 
 static inline bool __attribute__((unused))

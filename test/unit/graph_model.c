@@ -157,7 +157,7 @@ test_slices(void)
 	slices[0] = (struct model_slice) {&b.request, 1, 1};
 	slices[1] = (struct model_slice) {&a.request, 1, 2};
 	slices[2] = (struct model_slice) {&b.request, 0, 1};
-	fine = a.model->ops->run(a.model, a.queue, slices, 3, &a.status);
+	fine = a.model->ops->run(a.model, a.queue, NULL, slices, 3, &a.status);
 	tap_ok(fine && floats_are((const float *) fixture_output(&a, 0) + 3, wanted, 6) &&
 		   floats_are(fixture_output(&b, 0), wanted, 6), "rows of two requests go back to where they came from");
 	fixture_close(&a);
@@ -446,16 +446,16 @@ test_buffers(void)
 	fixture_open(&f, "chain.onnx", NULL);
 	fixture_rows(&f, 64);
 	fixture_run(&f);
-	arena = ((struct graph_model *) f.model)->buffers.arena;
-	binding = ((struct graph_model *) f.model)->buffers.bindings[0];
+	arena = ((struct graph_buffers *) ((struct graph_model *) f.model)->sets.free)->arena;
+	binding = ((struct graph_buffers *) ((struct graph_model *) f.model)->sets.free)->bindings[0];
 	bytes = f.model->bytes;
 	for (uint32_t rows = 1; rows <= 64; rows++)
 	{
 		fixture_rows(&f, rows);
 		fixture_run(&f);
 	}
-	tap_ok(arena == ((struct graph_model *) f.model)->buffers.arena &&
-		   binding == ((struct graph_model *) f.model)->buffers.bindings[0] && bytes == f.model->bytes,
+	tap_ok(arena == ((struct graph_buffers *) ((struct graph_model *) f.model)->sets.free)->arena &&
+		   binding == ((struct graph_buffers *) ((struct graph_model *) f.model)->sets.free)->bindings[0] && bytes == f.model->bytes,
 		   "buffers are made once and used for every smaller batch");
 	tap_ok(f.model->batch_rows_max >= 1 && f.model->batch_rows_max <= INFER_ROWS_MAX, "a batch is bounded");
 	fixture_close(&f);

@@ -211,11 +211,20 @@ graph_compile(struct graph *graph)
 	program.weights = graph->weights;
 	program.bindings_count = graph->bindings_count;
 	program.arena_item_bytes[DEVICE_LEAD_ROWS] = graph->arena_item_bytes;
+	graph->constants_bytes = device_constants_bytes(c.tensors, c.tensors_count);
 	graph->program = graph->device->ops->compile(graph->device, &program, graph->status);
 	if (graph->program == NULL)
 		return status_set(graph->status, INFER_ERROR_DEVICE, "the device could not compile the model");
 	release_constants(graph);
 	return graph_packed_form(graph);
+}
+
+void
+graph_queue_free(struct graph *graph)
+{
+	if (graph->queue != NULL)
+		graph_folds(graph)->ops->queue_free(graph->queue);
+	graph->queue = NULL;
 }
 
 void
@@ -230,9 +239,7 @@ graph_release(struct graph *graph)
 	for (uint32_t i = 0; i < graph->weights_count; i++)
 		if (!graph->sources[i].borrowed)
 			device->weight_free(graph->device, graph->weights[i]);
-	if (graph->queue != NULL)
-		device->queue_free(graph->queue);
+	graph_queue_free(graph);
 	graph->program = NULL;
 	graph->weights_count = 0;
-	graph->queue = NULL;
 }

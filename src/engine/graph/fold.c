@@ -1,7 +1,8 @@
 /*
  * fold.c
  *	  Ops on constants, computed while the graph is built, by the device that will run the
- *	  rest: so a constant has the bits that the same op gives at run time.
+ *	  rest, so that a constant has the bits that the same op gives at run time; or by its host, where it has
+ *	  one, whose numerics its own name.
  *
  * A fold is a program of one op without rows, run once.
  */
@@ -86,12 +87,12 @@ fold_texts_keep(struct graph *graph, struct device_text *texts, int64_t count)
 	return true;
 }
 
-/* A device that hangs here is noticed by who watches the heartbeat meanwhile. */
+/* A device that hangs here is noticed by who watches the heartbeat meanwhile.  Several may compute constants at once. */
 static void
-watched(struct device *device, uint32_t busy)
+watched(struct device *device, bool begins)
 {
 	if (device->load_busy != NULL)
-		infer_store_release32(device->load_busy, busy);
+		__atomic_fetch_add(device->load_busy, begins ? 1 : -1, __ATOMIC_ACQ_REL);
 }
 
 /* Runs once; an error of its row is the graph's, unless nobody reads what has none (undefined.c). */
@@ -99,7 +100,8 @@ static bool
 fold_enqueue(struct graph *graph, const struct device_op *op, int32_t value, struct device_program *program, void *result,
 			 void *arena)
 {
-	const struct device_ops *ops = graph->device->ops;
+	struct device *device = graph_folds(graph);
+	const struct device_ops *ops = device->ops;
 	uint32_t	row_error[1] = {0};
 	const char *row_message[1] = {NULL};
 	struct device_batch batch = {.row_error = row_error, .row_message = row_message};
@@ -108,12 +110,12 @@ fold_enqueue(struct graph *graph, const struct device_op *op, int32_t value, str
 	uint64_t	ticket;
 
 	memcpy(batch.items, fold_items, sizeof(fold_items));
-	watched(graph->device, 1);
+	watched(device, true);
 	ticket = ops->enqueue(graph->queue, program, 0, UINT32_MAX, &batch, bindings, arena, graph->status);
 	if (ticket != 0)
 		while (state == DEVICE_PENDING)
 			state = ops->wait(graph->queue, ticket, FOLD_WAIT_USEC, graph->status);
-	watched(graph->device, 0);
+	watched(device, false);
 	if (ticket == 0 || state != DEVICE_DONE)
 		return status_set(graph->status, INFER_ERROR_DEVICE, "the device failed on a constant of the graph");
 	return graph_undefined(graph, op, value, row_error[0] != 0, row_message[0] == NULL ? "no reason given" : row_message[0]);
@@ -124,7 +126,7 @@ static bool
 fold_run(struct graph *graph, const struct device_op *op, int32_t value, struct device_program *program, void *result,
 		 int64_t texts)
 {
-	void	   *arena = graph_block(graph->memory, graph->device->ops->arena_bytes(program, fold_items));
+	void	   *arena = graph_block(graph->memory, graph_folds(graph)->ops->arena_bytes(program, fold_items));
 	bool		done;
 
 	if (arena == NULL)
@@ -162,7 +164,8 @@ fold_inputs(struct graph *graph, const struct device_op *op, struct device_tenso
 int32_t
 graph_fold(struct graph *graph, const struct device_op *op, uint8_t type, int rank, const int64_t *dims)
 {
-	const struct device_ops *ops = graph->device->ops;
+	struct device *device = graph_folds(graph);
+	const struct device_ops *ops = device->ops;
 	struct device_tensor *tensors = calloc(op->inputs_count + 1, sizeof(*tensors));
 	int32_t    *inputs = calloc(op->inputs_count + 1, sizeof(*inputs));
 	struct device_op folded = *op;
@@ -191,14 +194,14 @@ graph_fold(struct graph *graph, const struct device_op *op, uint8_t type, int ra
 	folded.inputs = inputs;
 	folded.output = (int32_t) op->inputs_count;
 	folded.weight = -1;
-	if (ops->supports(graph->device, &folded, tensors) == 0)
+	if (ops->supports(device, &folded, tensors) == 0)
 	{
 		graph_unsupported(graph, graph->node, "needs %s%s%s on constants, which the device does not compute",
 						  device_op_name(op), device_function_name(op)[0] == '\0' ? "" : " ",
 						  device_function_name(op));
 		goto done;
 	}
-	program = ops->compile(graph->device, &one, graph->status);
+	program = ops->compile(device, &one, graph->status);
 	if (program == NULL ||
 		!fold_run(graph, op, value, program, result, type == DEVICE_STRING ? graph_value(graph, value)->elements : 0))
 		goto done;
@@ -207,7 +210,7 @@ graph_fold(struct graph *graph, const struct device_op *op, uint8_t type, int ra
 
 done:
 	if (program != NULL)
-		ops->program_free(graph->device, program);
+		ops->program_free(device, program);
 	free(tensors);
 	free(inputs);
 	return done ? value : GRAPH_FAILED;

@@ -137,7 +137,7 @@ struct graph
 	const struct onnx_model *model;
 	const struct model_files *files;	/* while the graph is built, with their packed form; or NULL */
 	struct device *device;
-	struct device_queue *queue;		/* for folding; while the graph is built */
+	struct device_queue *queue;		/* of who folds (graph_folds); while the graph is built */
 	const struct onnx_node *node;	/* that is being lowered, or NULL */
 	uint64_t	attributes_read;	/* of that node, a bit each */
 	uint32_t	inputs_read;		/* of that node: so many were asked for */
@@ -177,6 +177,7 @@ struct graph
 	struct device_weight **weights;
 	struct graph_source *sources;	/* of each weight */
 	uint64_t	weights_bytes;
+	uint64_t	constants_bytes;	/* that the program reads */
 	struct packed_form form;		/* to be kept; no weights: not worth it, or nothing known of the files */
 	uint64_t	arena_item_bytes;	/* per row */
 	uint32_t   *program_ops;		/* op of each op of the program */
@@ -386,5 +387,13 @@ extern bool graph_fuse(struct graph *graph);
 extern bool graph_plan(struct graph *graph);			/* bindings and arena; part of graph_compile */
 extern bool graph_compile(struct graph *graph);
 extern void graph_release(struct graph *graph);			/* program, weights, queue; not the memory */
+extern void graph_queue_free(struct graph *graph);
+
+/* Who computes constants: a device that has a host lets that do it. */
+static inline struct device *
+graph_folds(const struct graph *graph)
+{
+	return graph->device->host != NULL ? graph->device->host : graph->device;
+}
 
 #endif							/* ENGINE_GRAPH_GRAPH_H */

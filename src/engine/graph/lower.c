@@ -475,7 +475,7 @@ graph_lower(struct graph *graph)
 	graph->by_name = graph_pool(graph->memory, model->names_count, sizeof(*graph->by_name));
 	graph->fixed = graph_pool(graph->memory, model->names_count, sizeof(*graph->fixed));
 	if (graph->queue == NULL)
-		graph->queue = graph->device->ops->queue_create(graph->device, DEVICE_CONSTANTS, graph->status);
+		graph->queue = graph_folds(graph)->ops->queue_create(graph_folds(graph), DEVICE_CONSTANTS, graph->status);
 	if (graph->by_name == NULL || graph->fixed == NULL || graph->queue == NULL)
 		return false;
 	for (uint32_t i = 0; i < model->names_count; i++)

@@ -220,6 +220,8 @@ graph_packed_form(struct graph *graph)
 	{
 		weights[i].recipe = graph->sources[i].recipe;
 		weights[i].data = graph->device->ops->weight_data(graph->device, graph->weights[i], &weights[i].bytes);
+		if (weights[i].data == NULL)
+			return true;			/* packing is no slower than reading: nothing is kept */
 	}
 	graph->form = (struct packed_form) {count, ranges_make(graph, ranges), weights, ranges};
 	return true;

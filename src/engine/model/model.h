@@ -11,9 +11,10 @@
  *	request		a client's rows as the server validated them, and its reply
  *
  * Locking
- *	open and close run on the loader thread (or a test's); run runs on one thread at a
- *	time per model, and is called again from within the yield that it was given; everything else of a model is immutable after open.  A request
- *	belongs to the model from run's start to its end.
+ *	open and close run on the loader thread (or a test's); run runs on several threads at a
+ *	time, each with a queue of its own, and is called again from within the yield that it was given; each run has buffers of its own
+ *	(sets.h), and everything else of a model is immutable after open or has a lock.  The rows of a slice
+ *	belong to the model from run's start to its end; other rows of the request may be in another run meanwhile.
  */
 #ifndef ENGINE_MODEL_H
 #define ENGINE_MODEL_H
@@ -135,9 +136,8 @@ struct model
 {
 	const struct model_ops *ops;	/* the first member of each kind's own struct */
 	struct infer_signature signature;
-	uint64_t	bytes;				/* held now: weights, programs, arenas */
+	uint64_t	bytes;				/* atomic: held now, of the device's memory if it has its own: weights, programs, arenas */
 	uint32_t	batch_rows_max;		/* the most rows of one run; the scheduler honours it */
-	struct model_yield *yield;		/* of the run that begins; NULL: it runs to its end */
 };
 
 struct model_ops
@@ -179,12 +179,12 @@ struct model_ops
 	void		(*release) (struct model *model, struct model_request *request);
 
 	/*
-	 * Compute the rows of the slices together; a row whose unit is 0 is nothing to do for.  Results and per-row errors go into the
-	 * requests' replies.  false and a status: the batch as a whole failed (device, memory),
+	 * Compute the rows of the slices together; a row whose unit is 0 is nothing to do for.  yield NULL: to its end.
+	 * Results and per-row errors go into the requests' replies.  false and a status: the batch as a whole failed (device, memory),
 	 * nothing is to be believed, the caller may split and run again.
 	 * INFER_ERROR_DEVICE_LOST: replace the process.
 	 */
-	bool		(*run) (struct model *model, struct device_queue *queue,
+	bool		(*run) (struct model *model, struct device_queue *queue, struct model_yield *yield,
 						const struct model_slice *slices, uint32_t slices_count,
 						struct status *status);
 

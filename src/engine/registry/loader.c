@@ -307,11 +307,12 @@ open_model(struct engine *engine, const struct load_job *job, struct loaded *loa
 		files_close(&loaded->files);
 }
 
-/* infer.memory, for all models together. */
+/* The device's memory (infer.memory, infer.gpu_memory), for all models together. */
 static void
 keep_budget(struct engine *engine, const struct load_job *job, struct loaded *loaded)
 {
-	uint64_t	budget = engine->settings.memory;
+	uint64_t	budget = engine->info.bytes_budget;
+	const char *setting = device_memory_setting(engine->device);
 	uint64_t	used;
 
 	do
@@ -323,10 +324,10 @@ keep_budget(struct engine *engine, const struct load_job *job, struct loaded *lo
 			return;
 	}
 	while (make_room(engine, job->entry));
-	status_set(&loaded->status, INFER_ERROR_MEMORY, "the model does not fit into infer.memory");
-	status_detail(&loaded->status, "It takes %llu bytes, models in use hold %llu, infer.memory allows %llu.",
-				  (unsigned long long) loaded->model->bytes, (unsigned long long) used, (unsigned long long) budget);
-	status_hint(&loaded->status, "Raise infer.memory, or unload a model with infer.unload_model().");
+	status_set(&loaded->status, INFER_ERROR_MEMORY, "the model does not fit into %s", setting);
+	status_detail(&loaded->status, "It takes %llu bytes, models in use hold %llu, %s allows %llu.",
+				  (unsigned long long) loaded->model->bytes, (unsigned long long) used, setting, (unsigned long long) budget);
+	status_hint(&loaded->status, "Raise %s, or unload a model with infer.unload_model().", setting);
 	model_close(loaded->model);
 	files_close(&loaded->files);
 	free(loaded->closing);

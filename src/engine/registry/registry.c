@@ -194,7 +194,7 @@ registry_bytes(struct engine *engine, const struct entry *except)
 void
 registry_keep_budget(struct engine *engine, const struct entry *keep)
 {
-	while (residency_excess(registry_bytes(engine, NULL), 0, engine->settings.memory) > 0)
+	while (residency_excess(registry_bytes(engine, NULL), 0, engine->info.bytes_budget) > 0)
 	{
 		if (!registry_evict_one(engine, keep))
 			return;

@@ -37,7 +37,7 @@ extern bool registry_evict_one(struct engine *engine, const struct entry *keep);
  */
 extern bool registry_evict_busy(struct engine *engine, const struct entry *keep);
 
-/* Gives up idle models, but not keep, until what is left fits into infer.memory, or none is left. */
+/* Gives up idle models, but not keep, until what is left fits into the device's budget, or none is left. */
 extern void registry_keep_budget(struct engine *engine, const struct entry *keep);
 
 /* Bytes held by all models but one. */

@@ -13,6 +13,7 @@
 #include "../process/log.h"
 #include "../process/process.h"
 #include "../registry/registry.h"
+#include "scheduler.h"
 
 #define PARTS_MAX	34
 
@@ -97,13 +98,15 @@ restore(const struct model_slice *slices, uint32_t count)
 }
 
 static bool
-run_once(struct engine *engine, struct entry *entry, const struct model_slice *slices, uint32_t count,
-		 struct status *status)
+run_once(struct turn *turn, struct entry *entry, const struct model_slice *slices, uint32_t count, struct status *status)
 {
+	struct engine *engine = turn->engine;
+	struct model_yield *yield = turn->runner->inline_ ? NULL : &turn->yield;
+
 	status_clear(status);
 	mark(slices, count);
 	__atomic_fetch_add(&engine->page->device_beat, 1, __ATOMIC_RELAXED);	/* many small parts are alive, too */
-	if (entry->model->ops->run(entry->model, engine->queue, slices, count, status))
+	if (entry->model->ops->run(entry->model, engine->queue, yield, slices, count, status))
 		return true;
 	if (status->error == INFER_ERROR_DEVICE_LOST)
 	{
@@ -139,7 +142,7 @@ run_slices(struct turn *turn)
 	enum run_result result = RUN_REFUSED;
 	struct status status;
 
-	if (run_once(engine, entry, slices, slices_count, &status))
+	if (run_once(turn, entry, slices, slices_count, &status))
 		return RUN_WHOLE;
 	if (status.error == INFER_ERROR_CANCELLED)
 		return RUN_UNWANTED;
@@ -164,7 +167,7 @@ run_slices(struct turn *turn)
 	{
 		struct part part = parts[--parts_count];
 		uint32_t	count = cut(slices, slices_count, part, cut_slices);
-		bool		ran = !has_computed(cut_slices, count) || run_once(engine, entry, cut_slices, count, &status);
+		bool		ran = !has_computed(cut_slices, count) || run_once(turn, entry, cut_slices, count, &status);
 
 		if (!ran && status.error == INFER_ERROR_CANCELLED)
 			return RUN_UNWANTED;

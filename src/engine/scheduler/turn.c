@@ -208,6 +208,7 @@ static void
 learn(struct turn *turn, struct entry *entry, enum run_result result)
 {
 	struct engine *engine = turn->engine;
+	uint64_t	bytes = __atomic_load_n(&entry->model->bytes, __ATOMIC_RELAXED);
 
 	batch_charge(&engine->policy, &turn->batch, turn->nsec);
 	if (result == RUN_WHOLE)
@@ -216,9 +217,9 @@ learn(struct turn *turn, struct entry *entry, enum run_result result)
 					 __ATOMIC_RELAXED);
 	counters_batch_ends(entry, &turn->batch, turn->nsec, result != RUN_UNWANTED);
 	entry->segments_long += turn->yield.segments_long;
-	if (entry->bytes != entry->model->bytes)
+	if (entry->bytes != bytes)
 	{
-		entry->bytes = entry->model->bytes;
+		entry->bytes = bytes;
 		registry_keep_budget(engine, entry);	/* buffers grow with the batches */
 	}
 }
@@ -260,8 +261,6 @@ void
 turn_run(struct engine *engine, struct runner *runner, uint32_t depth, uint64_t now)
 {
 	struct turn *turn = &engine->turns[depth];
-	struct model *model = entry_of(turn->batch.model)->model;
-	struct model_yield *outer = model->yield;
 	enum run_result result;
 	bool		answers;
 
@@ -275,9 +274,7 @@ turn_run(struct engine *engine, struct runner *runner, uint32_t depth, uint64_t 
 	pthread_mutex_unlock(&engine->lock);
 	if (answers)
 		outbox_wake(engine);
-	model->yield = runner->inline_ ? NULL : &turn->yield;
 	result = run_slices(turn);
-	model->yield = outer;
 	pthread_mutex_lock(&engine->lock);
 	end(turn, result, process_clock());
 }

@@ -307,6 +307,7 @@ compile(struct emitter *e)
 
 	if (emit_failed(e) || !emit_places(e, graph.arena_item_bytes) || !check_support(e))
 		return false;
+	program->constants_bytes = device_constants_bytes(program->tensors, e->tensors_count);
 	program->program = e->device->ops->compile(e->device, &graph, e->status);
 	if (program->program == NULL)
 		return status_set(e->status, INFER_ERROR_DEVICE, "the device could not compile the model");

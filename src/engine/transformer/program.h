@@ -54,6 +54,7 @@ struct encoder_program
 	bool		bound[ENCODER_BINDINGS];	/* whether the program reads or writes it */
 	uint64_t	weights_bytes;		/* packed */
 	uint64_t	tables_bytes;		/* read where they lie in the files */
+	uint64_t	constants_bytes;	/* all that the program reads: tables, norms, biases */
 	struct encoder_work work;
 	struct packed_form form;		/* to be kept; no weights: not worth it */
 

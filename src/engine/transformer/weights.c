@@ -279,6 +279,8 @@ emit_packed_form(struct emitter *e)
 	{
 		weights[i].recipe = e->sources[i].recipe;
 		weights[i].data = e->device->ops->weight_data(e->device, program->weights[i], &weights[i].bytes);
+		if (weights[i].data == NULL)
+			return true;			/* packing is no slower than reading: nothing is kept */
 		for (uint32_t j = 0; j < e->sources[i].ranges_count; j++)
 			ranges[ranges_count++] = e->sources[i].ranges[j];
 	}

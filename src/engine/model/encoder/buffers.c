@@ -4,7 +4,7 @@
  *
  * Invariants
  *	- After the first part of a size, a part allocates nothing.
- *	- model.bytes counts weights, tables and all buffers; any thread may read it.
+ *	- The host looks into bindings only, and into them only while no segment of the run is on the device.
  */
 #include "encoder_model.h"
 
@@ -13,45 +13,65 @@
 
 #include "../../status.h"
 
-static void *
-aligned_zeroed(uint64_t bytes)
-{
-	uint64_t	space = (bytes + DEVICE_ALIGN) / DEVICE_ALIGN * DEVICE_ALIGN;
-	void	   *data = space < bytes ? NULL : aligned_alloc(DEVICE_ALIGN, space);
+/* ---- what there is ---- */
 
-	if (data != NULL)
-		memset(data, 0, space);
-	return data;
+static void
+buffer_free(struct encoder_model *m, int kind, void *buffer)
+{
+	if (buffer != NULL)
+		device_buffer_free(m->device, kind, buffer);
 }
 
 static void
-buffers_free(struct encoder_buffers *b)
+block_free(struct encoder_model *m, int kind, struct encoder_block *block)
+{
+	buffer_free(m, kind, block->data);
+	*block = (struct encoder_block) {0};
+}
+
+/* Rows and tokens; a graph's blocks stay. */
+static void
+buffers_free_rows(struct encoder_model *m, struct encoder_buffers *b)
 {
 	for (int i = 0; i < ENCODER_BINDINGS; i++)
-		free(b->bindings[i]);
-	free(b->arena);
+		buffer_free(m, DEVICE_BUFFER_STAGING, b->bindings[i]);
+	buffer_free(m, DEVICE_BUFFER_ARENA, b->arena);
 	free(b->row_off);
 	free(b->row_first);
 	free(b->row_error);
 	free(b->row_message);
 	free(b->refs);
-	free(b->work);
-	*b = (struct encoder_buffers) {0};
+	memset(b->bindings, 0, sizeof(b->bindings));
+	b->arena = NULL;
+	b->row_off = b->row_first = b->row_error = NULL;
+	b->row_message = NULL;
+	b->refs = NULL;
+	b->tokens = b->rows = 0;
+	b->bytes = 0;
 }
 
-void
-encoder_bytes_count(struct encoder_model *m)
+static void
+buffers_free(struct encoder_model *m, struct encoder_buffers *b)
 {
-	const struct text_graph *graph = m->encoder->graph;
-	uint64_t	bytes = m->program.weights_bytes + m->program.tables_bytes + m->program.memory.used + m->memory.used +
-		tokenizer_bytes(m->tokenizer) + m->buffers.bytes + m->buffers.work_bytes;
-
-	if (graph != NULL)
-		bytes += graph->base.weights_bytes + graph->memory.used + graph->programs_bytes;
-	for (uint32_t i = 0; i < BATCH_DEPTH; i++)
-		bytes += m->others[i].bytes + m->others[i].work_bytes;
-	__atomic_store_n(&m->model.bytes, bytes, __ATOMIC_RELAXED);
+	buffers_free_rows(m, b);
+	block_free(m, DEVICE_BUFFER_ARENA, &b->graph_arena);
+	block_free(m, DEVICE_BUFFER_STAGING, &b->graph_ids);
+	block_free(m, DEVICE_BUFFER_STAGING, &b->graph_types);
 }
+
+static uint64_t
+graph_bytes(const struct encoder_buffers *b)
+{
+	return b->graph_arena.bytes + b->graph_ids.bytes + b->graph_types.bytes;
+}
+
+static void
+count_bytes(struct encoder_model *m, struct encoder_buffers *b)
+{
+	model_sets_count(&m->sets, &b->set, b->bytes + graph_bytes(b));
+}
+
+/* ---- sizes ---- */
 
 static uint64_t
 binding_bytes(const struct encoder_model *m, int binding, uint32_t rows, uint32_t tokens)
@@ -85,25 +105,30 @@ encoder_buffers_bytes(const struct encoder_model *m, uint32_t rows, uint32_t tok
 	return bytes + (uint64_t) rows * (3 * sizeof(uint32_t) + sizeof(char *) + sizeof(struct encoder_row_ref));
 }
 
-static bool
-buffers_make(struct encoder_model *m, uint32_t rows, uint32_t tokens)
-{
-	struct encoder_buffers *b = &m->buffers;
+/* ---- growing ---- */
 
-	b->arena = aligned_zeroed(arena_bytes(m, rows, tokens));
+/* false: out of memory; the device may have said of what. */
+static bool
+buffers_make(struct encoder_run *run, uint32_t rows, uint32_t tokens, struct status *status)
+{
+	struct encoder_model *m = run->m;
+	struct encoder_buffers *b = run->buffers;
+
 	b->row_off = calloc((size_t) rows + 1, sizeof(*b->row_off));
 	b->row_first = calloc(rows, sizeof(*b->row_first));
 	b->row_error = calloc(rows, sizeof(*b->row_error));
 	b->row_message = calloc(rows, sizeof(*b->row_message));
 	b->refs = calloc(rows, sizeof(*b->refs));
-	if (b->arena == NULL || b->row_off == NULL || b->row_first == NULL || b->row_error == NULL ||
-		b->row_message == NULL || b->refs == NULL)
+	if (b->row_off == NULL || b->row_first == NULL || b->row_error == NULL || b->row_message == NULL || b->refs == NULL)
+		return false;
+	b->arena = device_buffer_alloc(m->device, run->queue, DEVICE_BUFFER_ARENA, arena_bytes(m, rows, tokens), status);
+	if (b->arena == NULL)
 		return false;
 	for (int i = 0; i < ENCODER_BINDINGS; i++)
 	{
 		if (!m->program.bound[i])
 			continue;
-		b->bindings[i] = aligned_zeroed(binding_bytes(m, i, rows, tokens));
+		b->bindings[i] = device_buffer_alloc(m->device, run->queue, DEVICE_BUFFER_STAGING, binding_bytes(m, i, rows, tokens), status);
 		if (b->bindings[i] == NULL)
 			return false;
 	}
@@ -124,55 +149,120 @@ round_up(uint32_t wanted, uint32_t most)
 	return rounded > most && wanted <= most ? most : rounded > most ? wanted : rounded;
 }
 
-bool
-encoder_buffers_grow(struct encoder_model *m, uint32_t rows, uint32_t tokens, struct status *status)
+/* Of the device's own words, of which there may be none, these say more. */
+static bool
+out_of_memory(struct status *status, const char *what, uint64_t count, uint64_t bytes)
 {
-	struct encoder_buffers *b = &m->buffers;
+	if (status->error == INFER_ERROR_MEMORY)
+		status_clear(status);
+	return status_set(status, INFER_ERROR_MEMORY, "out of memory: a batch of %llu %s needs %llu bytes",
+					  (unsigned long long) count, what, (unsigned long long) bytes);
+}
+
+static bool
+rows_grow(struct encoder_run *run, uint32_t rows, uint32_t tokens, struct status *status)
+{
+	struct encoder_model *m = run->m;
+	struct encoder_buffers *b = run->buffers;
 	uint32_t	rows_wanted = round_up(rows > b->rows ? rows : b->rows, m->part_tokens);
 	uint32_t	tokens_wanted = round_up(tokens > b->tokens ? tokens : b->tokens, m->part_tokens);
+	bool		made;
 
 	if (rows <= b->rows && tokens <= b->tokens)
 		return true;
-	buffers_free(b);
-	if (!buffers_make(m, rows_wanted, tokens_wanted))
-	{
-		buffers_free(b);
-		encoder_bytes_count(m);
-		return status_set(status, INFER_ERROR_MEMORY, "out of memory: a batch of %u tokens needs %llu bytes", tokens_wanted,
-						  (unsigned long long) encoder_buffers_bytes(m, rows_wanted, tokens_wanted));
-	}
-	encoder_bytes_count(m);
-	return true;
+	buffers_free_rows(m, b);
+	made = buffers_make(run, rows_wanted, tokens_wanted, status);
+	if (!made)
+		buffers_free_rows(m, b);
+	count_bytes(m, b);
+	return made || out_of_memory(status, "tokens", tokens_wanted, encoder_buffers_bytes(m, rows_wanted, tokens_wanted));
+}
+
+static bool
+block_grow(struct encoder_run *run, struct encoder_block *block, int kind, uint64_t bytes, struct status *status)
+{
+	if (bytes <= block->bytes)
+		return true;
+	block_free(run->m, kind, block);
+	block->data = device_buffer_alloc(run->m->device, run->queue, kind, bytes, status);
+	block->bytes = block->data == NULL ? 0 : bytes;
+	count_bytes(run->m, run->buffers);
+	return block->data != NULL;
+}
+
+static uint64_t
+input_bytes(const struct encoder_part *part, const struct text_graph_input *input)
+{
+	return input->binding < 0 ? 0 : (uint64_t) part->tokens * device_type_bytes(input->type);
+}
+
+static bool
+graph_grow(struct encoder_run *run, const struct encoder_part *part, struct status *status)
+{
+	uint32_t	items[DEVICE_LEADS] = {[DEVICE_LEAD_NONE] = 1, [DEVICE_LEAD_ROWS] = part->rows};
+	struct encoder_buffers *b = run->buffers;
+	uint64_t	arena = run->m->device->ops->arena_bytes(part->graph->program, items);
+	uint64_t	ids = input_bytes(part, &part->graph->ids), types = input_bytes(part, &part->graph->types);
+
+	return (block_grow(run, &b->graph_arena, DEVICE_BUFFER_ARENA, arena, status) &&
+			block_grow(run, &b->graph_ids, DEVICE_BUFFER_STAGING, ids, status) &&
+			block_grow(run, &b->graph_types, DEVICE_BUFFER_STAGING, types, status)) ||
+		out_of_memory(status, "texts", part->rows, arena + ids + types);
 }
 
 bool
-encoder_work_grow(struct encoder_model *m, uint64_t bytes, struct status *status)
+encoder_buffers_grow(struct encoder_run *run, const struct encoder_part *part, struct status *status)
 {
-	struct encoder_buffers *b = &m->buffers;
+	return rows_grow(run, part->rows, part->tokens, status) && (part->graph == NULL || graph_grow(run, part, status));
+}
 
-	if (bytes <= b->work_bytes)
-		return true;
-	free(b->work);
-	b->work = aligned_zeroed(bytes);
-	b->work_bytes = b->work == NULL ? 0 : bytes;
-	encoder_bytes_count(m);
-	return b->work != NULL ||
-		status_set(status, INFER_ERROR_MEMORY, "out of memory: a batch of texts needs %llu bytes", (unsigned long long) bytes);
+/* ---- whose they are ---- */
+
+struct encoder_buffers *
+encoder_buffers_take(struct encoder_model *m, struct device_queue *queue, struct status *status)
+{
+	return (struct encoder_buffers *) model_sets_take(&m->sets, queue, status);
 }
 
 void
-encoder_buffers_shrink(struct encoder_model *m)
+encoder_buffers_give(struct encoder_model *m, struct encoder_buffers *b)
 {
-	if ((m->buffers.tokens <= m->part_tokens || m->buffers.bytes <= ENCODER_BUFFERS_KEPT) && m->buffers.work_bytes <= ENCODER_BUFFERS_KEPT)
-		return;
-	buffers_free(&m->buffers);
-	encoder_bytes_count(m);
+	uint64_t	kept = 2 * m->part_bytes > ENCODER_BUFFERS_KEPT ? 2 * m->part_bytes : ENCODER_BUFFERS_KEPT;
+
+	if ((b->tokens > m->part_tokens && b->bytes > kept) || graph_bytes(b) > kept)
+	{
+		buffers_free(m, b);
+		count_bytes(m, b);
+	}
+	model_sets_give(&m->sets, &b->set);
+}
+
+bool
+encoder_buffers_begin(struct encoder_model *m, struct status *status)
+{
+	static const struct encoder_part one = {.rows = 1, .tokens = 1};
+	struct encoder_run run = {.m = m};
+	bool		fine;
+
+	if (device_has_memory(m->device))
+		return true;			/* each queue's own, with its first batch */
+	run.buffers = encoder_buffers_take(m, NULL, status);
+	if (run.buffers == NULL)
+		return false;
+	fine = encoder_buffers_grow(&run, &one, status);
+	encoder_buffers_give(m, run.buffers);
+	return fine;
 }
 
 void
 encoder_buffers_free(struct encoder_model *m)
 {
-	buffers_free(&m->buffers);
-	for (uint32_t i = 0; i < BATCH_DEPTH; i++)
-		buffers_free(&m->others[i]);
+	struct encoder_buffers *b;
+
+	while ((b = (struct encoder_buffers *) model_sets_close(&m->sets)) != NULL)
+	{
+		buffers_free(m, b);
+		free(b);
+	}
+	model_sets_destroy(&m->sets);
 }

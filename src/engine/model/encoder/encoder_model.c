@@ -31,7 +31,7 @@ bytes_left(struct encoder_model *m, uint64_t *left, struct status *status)
 		return true;
 	status_set(status, INFER_ERROR_MEMORY, "a text of %u tokens needs %" PRIu64 " bytes of memory, and %" PRIu64 " are left",
 			   m->encoder->tokens_max, longest, *left);
-	status_hint(status, "Raise infer.memory.");
+	status_hint(status, "Raise %s.", device_memory_setting(m->device));
 	return false;
 }
 
@@ -50,7 +50,8 @@ size_batches(struct encoder_model *m, struct status *status)
 	m->row_bytes = encoder_buffers_bytes(m, 2, 1) - none;
 	if (!bytes_left(m, &left, status))
 		return false;
-	tokens = ENCODER_PART_BYTES / (m->token_bytes > 0 ? m->token_bytes : 1);
+	m->part_bytes = device_has_memory(m->device) ? ENCODER_PART_DEVICE : ENCODER_PART_BYTES;
+	tokens = m->part_bytes / (m->token_bytes > 0 ? m->token_bytes : 1);
 	if (tokens < ENCODER_PART_TOKENS)
 		tokens = ENCODER_PART_TOKENS;
 	if (tokens > left / 2 / (m->token_bytes + m->row_bytes))
@@ -136,6 +137,25 @@ check_limits(const struct encoder_model *m, struct status *status)
 	return true;
 }
 
+/* The first batch's buffers are made and counted now, so that a model that is open is known to run. */
+static bool
+begin_bytes(struct encoder_model *m, struct status *status)
+{
+	struct text_graph *graph = m->encoder->graph;
+	const struct encoder_program *program = &m->program;
+	bool		own = device_has_memory(m->device);
+
+	m->model.bytes = program->weights_bytes;
+	m->model.bytes += own ? program->constants_bytes :
+		program->tables_bytes + program->memory.used + m->memory.used + tokenizer_bytes(m->tokenizer);
+	if (graph != NULL)
+	{
+		m->model.bytes += graph->base.weights_bytes + graph->programs_bytes + (own ? graph->base.constants_bytes : graph->memory.used);
+		graph->counted = &m->model.bytes;
+	}
+	return encoder_buffers_begin(m, status);
+}
+
 static bool
 open_encoder(struct encoder_model *m, const struct model_files *files, const char *options, struct status *status)
 {
@@ -155,7 +175,7 @@ open_encoder(struct encoder_model *m, const struct model_files *files, const cha
 	return m->tokenizer != NULL && check_limits(m, status) && encoder_prompts_count(m, status) &&
 		encoder_program_make(&m->program, m->encoder, files, m->device, status) &&
 		encoder_signature(m, status) && encoder_graph_measure(m, status) && size_batches(m, status) &&
-		encoder_buffers_grow(m, 1, 1, status) && status->error == 0;
+		status->error == 0 && begin_bytes(m, status);
 }
 
 static struct model *
@@ -170,6 +190,7 @@ encoder_model_open(const struct model_files *files, const char *options, struct 
 	}
 	m->model.ops = &encoder_model_ops;
 	m->device = device;
+	model_sets_init(&m->sets, &m->model, device, sizeof(struct encoder_buffers));
 	pthread_mutex_init(&m->arenas_lock, NULL);
 	graph_memory_init(&m->memory, UINT64_MAX, status);
 	if (!open_encoder(m, files, options, status))

@@ -11,9 +11,8 @@
  *	buffers		what a part lies in, grown to the largest so far
  *
  * Invariants
- *	- Everything but buffers and the pool of arenas is immutable after open.  Buffers belong to
- *	  the one thread that runs the model; a batch between two of its segments keeps its own,
- *	  and one that runs meanwhile has others.  The pool has a lock.
+ *	- Everything but buffers and the pool of arenas is immutable after open.  Each run has buffers of its own
+ *	  (../sets.h).  The pool has a lock, and so have a graph's programs.
  *	- A row's tokens depend on the row alone, and nothing is computed for a row that has none.
  */
 #ifndef ENGINE_MODEL_ENCODER_MODEL_H
@@ -23,15 +22,16 @@
 
 #include "../../device.h"
 #include "../../graph/memory.h"
-#include "../../scheduler/policy/batch.h"
 #include "../../text/chunk/chunk.h"
 #include "../../text/tokenizer.h"
 #include "../../transformer/encoder.h"
 #include "../../transformer/graph/text_graph.h"
 #include "../../transformer/program.h"
 #include "../model.h"
+#include "../sets.h"
 
-#define ENCODER_PART_BYTES		(UINT64_C(8) << 20)		/* of a part's activations: they stay in the cache */
+#define ENCODER_PART_BYTES		(UINT64_C(8) << 20)		/* of a part's activations: they stay in the cache; */
+#define ENCODER_PART_DEVICE		(UINT64_C(256) << 20)	/* or where a device has memory of its own, enough for all of it */
 #define ENCODER_PART_TOKENS		512u	/* at least, or weights would be read for too few */
 #define ENCODER_BUFFERS_KEPT	(UINT64_C(64) << 20)	/* bytes; what one very long row needs beyond is given back */
 #define ENCODER_REQUEST_TOKENS	(UINT64_C(1) << 25)		/* of all rows of one request */
@@ -103,20 +103,30 @@ struct encoder_arena				/* what tokenizing works in: one per thread at a time */
 
 /* ---- buffers ---- */
 
+struct encoder_block				/* that grows */
+{
+	void	   *data;
+	uint64_t	bytes;
+};
+
 struct encoder_buffers
 {
+	struct model_set set;			/* first: see sets.h */
 	uint32_t	tokens;				/* that they hold */
 	uint32_t	rows;
-	void	   *bindings[ENCODER_BINDINGS];
-	void	   *arena;
+	void	   *bindings[ENCODER_BINDINGS];	/* STAGING */
+	void	   *arena;				/* the device's: never looked into */
 	uint32_t   *row_off;
 	uint32_t   *row_first;
 	uint32_t   *row_error;
 	const char **row_message;
 	struct encoder_row_ref *refs;	/* of each row */
-	void	   *work;				/* of a graph: its arena, then what it takes of tokens */
-	uint64_t	work_bytes;
-	uint64_t	bytes;				/* of all */
+	uint64_t	bytes;				/* of all these */
+
+	/* of a graph */
+	struct encoder_block graph_arena;	/* the device's */
+	struct encoder_block graph_ids;	/* STAGING: what it takes of tokens */
+	struct encoder_block graph_types;
 };
 
 struct encoder_part					/* what the buffers hold now */
@@ -143,7 +153,8 @@ struct encoder_model
 	int32_t    *entity_types;		/* and from each type to the signature's class */
 	uint64_t	token_bytes;		/* activations of a token, and of a row */
 	uint64_t	row_bytes;
-	uint32_t	part_tokens;		/* of a part of several rows, at most */
+	uint32_t	part_tokens;		/* of a part of several rows, at most, */
+	uint64_t	part_bytes;			/* which are as many as these hold */
 
 	bool		graph_kept;			/* a graph's weights may be kept packed */
 	uint64_t	work_longest;		/* of a graph: bytes that the longest text's row takes in it */
@@ -158,9 +169,16 @@ struct encoder_model
 	struct encoder_arena *arenas;
 	uint32_t	arenas_count;
 
-	struct encoder_buffers buffers;	/* of the batch that runs */
-	struct encoder_buffers others[BATCH_DEPTH];	/* of those that it interrupts, then for those that interrupt it */
-	uint32_t	depth;				/* batches that it interrupts */
+	struct model_sets sets;			/* of struct encoder_buffers */
+};
+
+/* A run of it. */
+struct encoder_run
+{
+	struct encoder_model *m;
+	struct device_queue *queue;
+	struct model_yield *yield;		/* NULL: to its end */
+	struct encoder_buffers *buffers;
 };
 
 static inline const struct encoder_request *
@@ -228,11 +246,11 @@ extern bool encoder_arena_texts(struct encoder_arena *arena, uint64_t bytes);
 
 /* ---- run.c ---- */
 
-extern bool encoder_model_run(struct model *model, struct device_queue *queue, const struct model_slice *slices,
-							  uint32_t slices_count, struct status *status);
+extern bool encoder_model_run(struct model *model, struct device_queue *queue, struct model_yield *yield,
+							  const struct model_slice *slices, uint32_t slices_count, struct status *status);
 
 /* Segments [first, last) of the program, or of the part's graph, over the part. */
-extern bool encoder_compute(struct encoder_model *m, struct device_queue *queue, bool graph, uint32_t first, uint32_t last,
+extern bool encoder_compute(struct encoder_run *run, bool graph, uint32_t first, uint32_t last,
 							const struct encoder_part *part, struct status *status);
 
 /* ---- lengths.c: where a graph is run as it is ---- */
@@ -244,23 +262,30 @@ extern bool encoder_graph_measure(struct encoder_model *m, struct status *status
 extern uint32_t encoder_graph_rows(const struct encoder_model *m, const struct text_graph_program *program);
 
 /* A row's tokens into the place of the row-th. */
-extern void encoder_graph_gather(struct encoder_model *m, const struct encoder_part *part, const struct encoder_row_ref *ref, uint32_t row);
+extern void encoder_graph_gather(struct encoder_run *run, const struct encoder_part *part, const struct encoder_row_ref *ref, uint32_t row);
 
 #define ENCODER_GRAPH_BINDINGS	3	/* at most: tokens, types, the output */
 
-extern void encoder_graph_bindings(const struct encoder_model *m, const struct encoder_part *part, void *bindings[ENCODER_GRAPH_BINDINGS]);
+extern void encoder_graph_bindings(const struct encoder_run *run, const struct encoder_part *part, void *bindings[ENCODER_GRAPH_BINDINGS]);
 
 /* ---- results.c ---- */
 
 /* The part's results into the replies; marks rows that failed. */
-extern void encoder_scatter(struct encoder_model *m, const struct encoder_part *part);
+extern void encoder_scatter(const struct encoder_run *run, const struct encoder_part *part);
 
 /* ---- buffers.c ---- */
 
-extern bool encoder_buffers_grow(struct encoder_model *m, uint32_t rows, uint32_t tokens, struct status *status);
-extern bool encoder_work_grow(struct encoder_model *m, uint64_t bytes, struct status *status);
-extern void encoder_bytes_count(struct encoder_model *m);		/* into model.bytes */
-extern void encoder_buffers_shrink(struct encoder_model *m);	/* what one very long row left behind */
+/* For a run on a queue; NULL and a status: out of memory. */
+extern struct encoder_buffers *encoder_buffers_take(struct encoder_model *m, struct device_queue *queue, struct status *status);
+
+/* The run is over; frees what one very long row left behind. */
+extern void encoder_buffers_give(struct encoder_model *m, struct encoder_buffers *b);
+
+/* Room for a part; of one that has a graph, also for what that works in. */
+extern bool encoder_buffers_grow(struct encoder_run *run, const struct encoder_part *part, struct status *status);
+
+/* Before the first batch: what a token takes, where that is nobody's memory in particular. */
+extern bool encoder_buffers_begin(struct encoder_model *m, struct status *status);
 extern void encoder_buffers_free(struct encoder_model *m);
 
 /* Bytes that buffers for so many take. */
@@ -269,9 +294,8 @@ extern uint64_t encoder_buffers_bytes(const struct encoder_model *m, uint32_t ro
 /* ---- profile.c, describe.c ---- */
 
 /* Segment by segment, and the time of each into the reply of the part's one row. */
-extern bool encoder_compute_profiled(struct encoder_model *m, struct device_queue *queue,
-									 const struct encoder_part *part, struct model_request *request,
-									 struct status *status);
+extern bool encoder_compute_profiled(struct encoder_run *run, const struct encoder_part *part,
+									 struct model_request *request, struct status *status);
 extern void encoder_model_describe(struct model *model);
 
 #endif							/* ENGINE_MODEL_ENCODER_MODEL_H */

@@ -1,56 +1,31 @@
 /*
  * lengths.c
  *	  Where a graph is run as it is: what the rows of one length take of memory and time, and their tokens.
- *
- * A part's work is the arena of the graph, then ids, then types, each aligned: as text_graph_bytes counts.
  */
 #include "encoder_model.h"
-
-#include <string.h>
 
 #include "../../status.h"
 
 /* ---- tokens ---- */
 
-static uint64_t
-aligned(uint64_t bytes)
-{
-	return (bytes + DEVICE_ALIGN - 1) / DEVICE_ALIGN * DEVICE_ALIGN;
-}
-
-/* Where ids and types begin; NULL: nothing reads them. */
-static void
-token_places(const struct encoder_model *m, const struct encoder_part *part, uint8_t **ids, uint8_t **types)
-{
-	const struct text_graph_program *graph = part->graph;
-	uint32_t	items[DEVICE_LEADS] = {[DEVICE_LEAD_NONE] = 1, [DEVICE_LEAD_ROWS] = part->rows};
-	uint8_t    *at = (uint8_t *) m->buffers.work + aligned(m->device->ops->arena_bytes(graph->program, items));
-
-	*ids = graph->ids.binding < 0 ? NULL : at;
-	if (*ids != NULL)
-		at += aligned((uint64_t) part->tokens * device_type_bytes(graph->ids.type));
-	*types = graph->types.binding < 0 ? NULL : at;
-}
-
 void
-encoder_graph_bindings(const struct encoder_model *m, const struct encoder_part *part, void *bindings[ENCODER_GRAPH_BINDINGS])
+encoder_graph_bindings(const struct encoder_run *run, const struct encoder_part *part, void *bindings[ENCODER_GRAPH_BINDINGS])
 {
 	const struct text_graph_program *graph = part->graph;
-	uint8_t    *ids, *types;
+	const struct encoder_buffers *b = run->buffers;
 
-	token_places(m, part, &ids, &types);
-	if (ids != NULL)
-		bindings[graph->ids.binding] = ids;
-	if (types != NULL)
-		bindings[graph->types.binding] = types;
-	bindings[graph->output] = m->buffers.bindings[m->program.bound[ENCODER_GIVEN] ? ENCODER_GIVEN : ENCODER_RESULT];
+	if (graph->ids.binding >= 0)
+		bindings[graph->ids.binding] = b->graph_ids.data;
+	if (graph->types.binding >= 0)
+		bindings[graph->types.binding] = b->graph_types.data;
+	bindings[graph->output] = b->bindings[run->m->program.bound[ENCODER_GIVEN] ? ENCODER_GIVEN : ENCODER_RESULT];
 }
 
 /* from NULL: zeros. */
 static void
 put_tokens(uint8_t *to, uint8_t type, const int32_t *from, uint32_t row, uint32_t count)
 {
-	for (uint32_t i = 0; to != NULL && i < count; i++)
+	for (uint32_t i = 0; i < count; i++)
 	{
 		int32_t		number = from == NULL ? 0 : from[i];
 
@@ -62,15 +37,17 @@ put_tokens(uint8_t *to, uint8_t type, const int32_t *from, uint32_t row, uint32_
 }
 
 void
-encoder_graph_gather(struct encoder_model *m, const struct encoder_part *part, const struct encoder_row_ref *ref, uint32_t row)
+encoder_graph_gather(struct encoder_run *run, const struct encoder_part *part, const struct encoder_row_ref *ref, uint32_t row)
 {
 	const struct encoder_request *prepared = encoder_prepared(ref->request);
 	const struct encoder_row *from = &prepared->rows[ref->row];
-	uint8_t    *ids, *types;
+	const struct text_graph_program *graph = part->graph;
 
-	token_places(m, part, &ids, &types);
-	put_tokens(ids, part->graph->ids.type, prepared->ids + from->first, row, from->tokens);
-	put_tokens(types, part->graph->types.type, prepared->types == NULL ? NULL : prepared->types + from->first, row, from->tokens);
+	if (graph->ids.binding >= 0)
+		put_tokens(run->buffers->graph_ids.data, graph->ids.type, prepared->ids + from->first, row, from->tokens);
+	if (graph->types.binding >= 0)
+		put_tokens(run->buffers->graph_types.data, graph->types.type,
+				   prepared->types == NULL ? NULL : prepared->types + from->first, row, from->tokens);
 }
 
 /* ---- memory ---- */
@@ -79,7 +56,7 @@ uint32_t
 encoder_graph_rows(const struct encoder_model *m, const struct text_graph_program *program)
 {
 	uint64_t	row = program->row_bytes > 0 ? program->row_bytes : 1;
-	uint64_t	rows = ENCODER_PART_BYTES / row;
+	uint64_t	rows = m->part_bytes / row;
 
 	if (rows < ENCODER_PART_TOKENS / program->length)
 		rows = ENCODER_PART_TOKENS / program->length;

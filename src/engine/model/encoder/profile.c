@@ -84,10 +84,10 @@ report(const struct encoder_model *m, const struct encoder_part *part, const uin
 }
 
 bool
-encoder_compute_profiled(struct encoder_model *m, struct device_queue *queue, const struct encoder_part *part,
-						 struct model_request *request, struct status *status)
+encoder_compute_profiled(struct encoder_run *run, const struct encoder_part *part, struct model_request *request,
+						 struct status *status)
 {
-	uint32_t	graph = graph_ops(part), count = graph + m->program.ops_count;
+	uint32_t	graph = graph_ops(part), count = graph + run->m->program.ops_count;
 	uint64_t   *nsec = malloc(((size_t) count + 1) * sizeof(*nsec));
 	bool		good = nsec != NULL;
 
@@ -98,10 +98,10 @@ encoder_compute_profiled(struct encoder_model *m, struct device_queue *queue, co
 		uint64_t	began = process_clock();
 		uint32_t	op = i < graph ? i : i - graph;
 
-		good = encoder_compute(m, queue, i < graph, op, op + 1, part, status);
+		good = encoder_compute(run, i < graph, op, op + 1, part, status);
 		nsec[i] = process_clock() - began;
 	}
-	if (good && !report(m, part, nsec, request))
+	if (good && !report(run->m, part, nsec, request))
 		good = status_set(status, INFER_ERROR_MEMORY, "out of memory for a profile");
 	free(nsec);
 	return good;

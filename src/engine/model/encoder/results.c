@@ -230,9 +230,10 @@ write_row(const struct encoder_model *m, const struct encoder_row_ref *ref, cons
 }
 
 void
-encoder_scatter(struct encoder_model *m, const struct encoder_part *part)
+encoder_scatter(const struct encoder_run *run, const struct encoder_part *part)
 {
-	const struct encoder_buffers *b = &m->buffers;
+	const struct encoder_model *m = run->m;
+	const struct encoder_buffers *b = run->buffers;
 	const float *results = b->bindings[ENCODER_RESULT];
 	uint64_t	width = m->program.result_width;
 

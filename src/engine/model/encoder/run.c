@@ -32,57 +32,53 @@ struct cursor						/* the next row of the slices */
 /* ---- the device ---- */
 
 static struct device_batch
-device_batch(const struct encoder_model *m, const struct encoder_part *part)
+device_batch(const struct encoder_run *run, const struct encoder_part *part)
 {
+	const struct encoder_buffers *b = run->buffers;
+
 	return (struct device_batch) {
 		.items = {[DEVICE_LEAD_NONE] = 1, [DEVICE_LEAD_ROWS] = part->rows, [DEVICE_LEAD_TOKENS] = part->tokens},
 		.max_len = part->max_len,
 		.pairs = part->pairs,
-		.row_off = m->buffers.row_off,
-		.row_first = m->encoder->prompt_excluded ? m->buffers.row_first : NULL,
-		.row_error = m->buffers.row_error,
-		.row_message = m->buffers.row_message
+		.row_off = b->row_off,
+		.row_first = run->m->encoder->prompt_excluded ? b->row_first : NULL,
+		.row_error = b->row_error,
+		.row_message = b->row_message
 	};
 }
 
 bool
-encoder_compute(struct encoder_model *m, struct device_queue *queue, bool graph, uint32_t first, uint32_t last,
-				const struct encoder_part *part, struct status *status)
+encoder_compute(struct encoder_run *run, bool graph, uint32_t first, uint32_t last, const struct encoder_part *part,
+				struct status *status)
 {
-	struct device_batch batch = device_batch(m, part);
+	struct device *device = run->m->device;
+	struct device_batch batch = device_batch(run, part);
+	struct encoder_buffers *b = run->buffers;
 	void	   *bindings[ENCODER_GRAPH_BINDINGS];
 
 	if (graph)
 	{
-		encoder_graph_bindings(m, part, bindings);
-		return device_run(m->device, queue, part->graph->program, first, last, &batch, bindings, m->buffers.work, status);
+		encoder_graph_bindings(run, part, bindings);
+		return device_run(device, run->queue, part->graph->program, first, last, &batch, bindings, b->graph_arena.data, status);
 	}
-	return device_run(m->device, queue, m->program.program, first, last, &batch, m->buffers.bindings, m->buffers.arena, status);
+	return device_run(device, run->queue, run->m->program.program, first, last, &batch, b->bindings, b->arena, status);
 }
 
 /* Lets others go first; what they run of this very model has other buffers. */
 static bool
-give_way(struct encoder_model *m, struct model_yield *yield, struct status *status)
+give_way(struct model_yield *yield, struct status *status)
 {
-	struct encoder_buffers mine = m->buffers;
-	bool		wanted;
-
-	m->buffers = m->others[m->depth];
-	m->others[m->depth++] = mine;
-	wanted = yield->between(yield);
-	mine = m->others[--m->depth];
-	m->others[m->depth] = m->buffers;
-	m->buffers = mine;
-	return wanted || status_set(status, INFER_ERROR_CANCELLED, "nobody waits for the batch any more");
+	return yield->between(yield) || status_set(status, INFER_ERROR_CANCELLED, "nobody waits for the batch any more");
 }
 
 /* With segments of the length that others are to wait for at most, if there is a yield. */
 static bool
-compute_segments(struct encoder_model *m, struct device_queue *queue, struct model_yield *yield, bool graph,
-				 const struct encoder_part *part, struct status *status)
+compute_segments(struct encoder_run *run, bool graph, const struct encoder_part *part, struct status *status)
 {
-	struct device_batch batch = device_batch(m, part);
-	struct device_program *program = graph ? part->graph->program : m->program.program;
+	struct device *device = run->m->device;
+	struct model_yield *yield = run->yield;
+	struct device_batch batch = device_batch(run, part);
+	struct device_program *program = graph ? part->graph->program : run->m->program.program;
 	uint32_t	first = 0;
 	uint32_t	last = UINT32_MAX;
 	uint64_t	nsec;
@@ -91,28 +87,27 @@ compute_segments(struct encoder_model *m, struct device_queue *queue, struct mod
 	{
 		if (yield != NULL)
 		{
-			last = m->device->ops->segment_end(m->device, program, first, &batch, yield->segment_nsec, &nsec);
+			last = device->ops->segment_end(device, program, first, &batch, yield->segment_nsec, &nsec);
 			yield->segments_long += nsec > yield->segment_nsec;
 		}
-		if (!encoder_compute(m, queue, graph, first, last, part, status))
+		if (!encoder_compute(run, graph, first, last, part, status))
 			return false;
 		if (last == UINT32_MAX)
 			return true;
-		if (!give_way(m, yield, status))
+		if (!give_way(yield, status))
 			return false;
 		first = last;
 	}
 }
 
 static bool
-compute(struct encoder_model *m, struct device_queue *queue, struct model_yield *yield, const struct encoder_part *part,
-		struct status *status)
+compute(struct encoder_run *run, const struct encoder_part *part, struct status *status)
 {
-	if (part->graph != NULL && !compute_segments(m, queue, yield, true, part, status))
+	if (part->graph != NULL && !compute_segments(run, true, part, status))
 		return false;
-	if (part->graph != NULL && yield != NULL && !give_way(m, yield, status))
+	if (part->graph != NULL && run->yield != NULL && !give_way(run->yield, status))
 		return false;
-	return compute_segments(m, queue, yield, false, part, status);
+	return compute_segments(run, false, part, status);
 }
 
 /* ---- parts ---- */
@@ -179,12 +174,12 @@ part_measure(const struct encoder_model *m, struct cursor cursor, uint64_t left)
 
 /* A row's tokens into the bindings, from its first place in the part on. */
 static void
-gather_row(struct encoder_model *m, const struct encoder_row_ref *ref, uint32_t at)
+gather_row(struct encoder_run *run, const struct encoder_row_ref *ref, uint32_t at)
 {
 	const struct encoder_request *prepared = encoder_prepared(ref->request);
 	const struct encoder_row *row = &prepared->rows[ref->row];
-	struct encoder_buffers *b = &m->buffers;
-	const struct encoder *e = m->encoder;
+	struct encoder_buffers *b = run->buffers;
+	const struct encoder *e = run->m->encoder;
 	int32_t    *places = b->bindings[ENCODER_PLACES];
 	const int32_t *ids = prepared->ids + row->first;
 	int64_t		counted = e->position_first;
@@ -197,9 +192,9 @@ gather_row(struct encoder_model *m, const struct encoder_row_ref *ref, uint32_t 
 }
 
 static void
-part_gather(struct encoder_model *m, struct cursor *cursor, const struct encoder_part *part)
+part_gather(struct encoder_run *run, struct cursor *cursor, const struct encoder_part *part)
 {
-	struct encoder_buffers *b = &m->buffers;
+	struct encoder_buffers *b = run->buffers;
 	uint32_t	at = 0;
 
 	for (uint32_t row = 0; row < part->rows; row++, cursor->row++)
@@ -210,9 +205,9 @@ part_gather(struct encoder_model *m, struct cursor *cursor, const struct encoder
 		b->row_error[row] = INFER_OK;
 		b->row_message[row] = NULL;
 		if (part->graph == NULL)
-			gather_row(m, &b->refs[row], at);
+			gather_row(run, &b->refs[row], at);
 		else
-			encoder_graph_gather(m, part, &b->refs[row], row);
+			encoder_graph_gather(run, part, &b->refs[row], row);
 		at += ref_tokens(&b->refs[row]);
 	}
 	b->row_off[part->rows] = at;
@@ -235,29 +230,28 @@ slices_check(const struct model_slice *slices, uint32_t slices_count, struct sta
 
 /* Those that a cursor finds. */
 static bool
-run_rows(struct encoder_model *m, struct device_queue *queue, struct model_yield *yield, struct cursor cursor, struct status *status)
+run_rows(struct encoder_run *run, struct cursor cursor, struct status *status)
 {
 	struct encoder_row_ref next;
 	uint64_t	left = tokens_left(cursor);
 
 	while (cursor_seek(&cursor, &next))
 	{
-		struct encoder_part part = part_measure(m, cursor, left);
+		struct encoder_part part = part_measure(run->m, cursor, left);
 
-		if (!encoder_buffers_grow(m, part.rows, part.tokens, status) ||
-			(part.graph != NULL && !encoder_work_grow(m, text_graph_bytes(m->encoder->graph, part.graph, part.rows), status)))
+		if (!encoder_buffers_grow(run, &part, status))
 			return false;
-		part_gather(m, &cursor, &part);
+		part_gather(run, &cursor, &part);
 		if (part.rows == 1 && next.request->profile)
 		{
-			if (!encoder_compute_profiled(m, queue, &part, next.request, status))
+			if (!encoder_compute_profiled(run, &part, next.request, status))
 				return false;
 		}
-		else if (!compute(m, queue, yield, &part, status))
+		else if (!compute(run, &part, status))
 			return false;
-		encoder_scatter(m, &part);
+		encoder_scatter(run, &part);
 		left -= part.tokens;
-		if (yield != NULL && cursor_seek(&cursor, &next) && !give_way(m, yield, status))
+		if (run->yield != NULL && cursor_seek(&cursor, &next) && !give_way(run->yield, status))
 			return false;
 	}
 	return true;
@@ -289,15 +283,14 @@ refuse_length(struct cursor cursor, const struct status *why)
 }
 
 static bool
-run_length(struct encoder_model *m, struct device_queue *queue, struct model_yield *yield, struct cursor cursor, struct status *status)
+run_length(struct encoder_run *run, struct cursor cursor, struct status *status)
 {
-	struct text_graph *graph = m->encoder->graph;
+	struct text_graph *graph = run->m->encoder->graph;
 	struct text_graph_program *program;
 	struct status why = {0};
 	bool		fine;
 
-	program = text_graph_take(graph, cursor.length, queue, &why);
-	encoder_bytes_count(m);
+	program = text_graph_take(graph, cursor.length, run->queue, &why);
 	if (program == NULL && (why.error == INFER_ERROR_MODEL || why.error == INFER_ERROR_UNSUPPORTED))
 	{
 		refuse_length(cursor, &why);
@@ -309,33 +302,35 @@ run_length(struct encoder_model *m, struct device_queue *queue, struct model_yie
 		return false;
 	}
 	cursor.graph = program;
-	fine = run_rows(m, queue, yield, cursor, status);
+	fine = run_rows(run, cursor, status);
 	text_graph_give(graph, program);
 	return fine;
 }
 
 static bool
-run_batch(struct encoder_model *m, struct device_queue *queue, const struct model_slice *slices, uint32_t slices_count,
-		  struct status *status)
+run_batch(struct encoder_run *run, const struct model_slice *slices, uint32_t slices_count, struct status *status)
 {
-	struct model_yield *yield = m->model.yield;
 	struct cursor cursor = {.slices = slices, .slices_count = slices_count};
 	bool		fine = slices_check(slices, slices_count, status);
 
-	if (m->encoder->graph == NULL)
-		return fine && run_rows(m, queue, yield, cursor, status);
+	if (run->m->encoder->graph == NULL)
+		return fine && run_rows(run, cursor, status);
 	while (fine && (cursor.length = next_length(cursor)) > 0)
-		fine = run_length(m, queue, yield, cursor, status);
+		fine = run_length(run, cursor, status);
 	return fine;
 }
 
 bool
-encoder_model_run(struct model *model, struct device_queue *queue, const struct model_slice *slices,
-				  uint32_t slices_count, struct status *status)
+encoder_model_run(struct model *model, struct device_queue *queue, struct model_yield *yield,
+				  const struct model_slice *slices, uint32_t slices_count, struct status *status)
 {
-	struct encoder_model *m = (struct encoder_model *) model;
-	bool		fine = run_batch(m, queue, slices, slices_count, status);
+	struct encoder_run run = {.m = (struct encoder_model *) model, .queue = queue, .yield = yield};
+	bool		fine;
 
-	encoder_buffers_shrink(m);
+	run.buffers = encoder_buffers_take(run.m, queue, status);
+	if (run.buffers == NULL)
+		return false;
+	fine = run_batch(&run, slices, slices_count, status);
+	encoder_buffers_give(run.m, run.buffers);
 	return fine;
 }

@@ -373,7 +373,7 @@ size_batches(struct graph_model *m, struct status *status)
 		{
 			status_set(status, INFER_ERROR_MEMORY, "one row of the model needs %" PRIu64 " bytes of memory, and %" PRIu64 " are left",
 					   m->row_bytes, left);
-			status_hint(status, "Raise infer.memory.");
+			status_hint(status, "Raise %s.", device_memory_setting(m->device));
 			return false;
 		}
 		budget = left / 2 < budget ? left / 2 : budget;
@@ -394,6 +394,14 @@ graph_model_close(struct model *model)
 	graph_release(&m->graph);
 	graph_memory_free(&m->memory);
 	free(m);
+}
+
+/* The first batch's buffers are made and counted now, so that a model that is open is known to run. */
+static bool
+begin_bytes(struct graph_model *m, struct status *status)
+{
+	m->model.bytes = m->graph.weights_bytes + (device_has_memory(m->device) ? m->graph.constants_bytes : m->memory.used);
+	return graph_buffers_begin(m, status);
 }
 
 static bool
@@ -418,8 +426,7 @@ open_graph(struct graph_model *m, const struct model_files *files, const char *o
 	graph_missing_inputs(&m->graph);
 	graph_roles(&m->graph);
 	return status->error == 0 && graph_fuse(&m->graph) && graph_compile(&m->graph) &&
-		make_signature(m, status) && size_batches(m, status) && graph_buffers_grow(m, 1, status) &&
-		status->error == 0;
+		make_signature(m, status) && size_batches(m, status) && status->error == 0 && begin_bytes(m, status);
 }
 
 static struct model *
@@ -438,6 +445,7 @@ graph_model_open(const struct model_files *files, const char *options, struct de
 		bytes += files->files[i].size;
 	m->model.ops = &graph_model_ops;
 	m->device = device;
+	model_sets_init(&m->sets, &m->model, device, sizeof(struct graph_buffers));
 	graph_memory_init(&m->memory, HOST_BYTES + HOST_FACTOR * bytes, status);
 	if (!open_graph(m, files, options, status))
 	{
@@ -446,8 +454,7 @@ graph_model_open(const struct model_files *files, const char *options, struct de
 	}
 
 	/* nothing is lowered any more: neither the caller's files and status nor the queue for folding */
-	device->ops->queue_free(m->graph.queue);
-	m->graph.queue = NULL;
+	graph_queue_free(&m->graph);
 	m->graph.files = NULL;
 	m->graph.status = NULL;
 	m->memory.status = NULL;

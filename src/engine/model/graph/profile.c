@@ -106,10 +106,9 @@ report(const struct graph_model *m, const uint64_t *nsec, struct model_request *
 }
 
 bool
-graph_compute_profiled(struct graph_model *m, struct device_queue *queue, struct model_request *request,
-					   struct status *status)
+graph_compute_profiled(struct graph_run *run, struct model_request *request, struct status *status)
 {
-	uint32_t	count = m->graph.program_ops_count;
+	uint32_t	count = run->m->graph.program_ops_count;
 	uint64_t   *nsec = malloc((count + 1) * sizeof(*nsec));
 	bool		good = nsec != NULL;
 
@@ -119,10 +118,10 @@ graph_compute_profiled(struct graph_model *m, struct device_queue *queue, struct
 	{
 		uint64_t	began = process_clock();
 
-		good = graph_compute(m, queue, i, i + 1, 1, status);
+		good = graph_compute(run, i, i + 1, status);
 		nsec[i] = process_clock() - began;
 	}
-	if (good && !report(m, nsec, request))
+	if (good && !report(run->m, nsec, request))
 		good = status_set(status, INFER_ERROR_MEMORY, "out of memory for a profile");
 	free(nsec);
 	return good;

@@ -61,9 +61,10 @@ gather_bools(uint8_t *to, const uint8_t *from, uint64_t count)
  * offsets into texts until all are there, since texts may move.
  */
 static bool
-gather_strings(struct graph_model *m, const struct model_slice *slice, const struct infer_column *column,
+gather_strings(struct graph_run *run, const struct model_slice *slice, const struct infer_column *column,
 			   struct device_text *to, uint32_t row, struct texts *texts, struct status *status)
 {
+	struct graph_buffers *b = run->buffers;
 	const struct model_request *request = slice->request;
 	const volatile struct infer_span *spans = (const volatile struct infer_span *)
 		(request->region + column->spans_offset);
@@ -76,18 +77,18 @@ gather_strings(struct graph_model *m, const struct model_slice *slice, const str
 
 		if (begin + length > column->data_bytes)
 		{
-			m->buffers.row_error[at] = INFER_ERROR_PROTOCOL;
-			m->buffers.row_message[at] = "a string lies outside its column";
+			b->row_error[at] = INFER_ERROR_PROTOCOL;
+			b->row_message[at] = "a string lies outside its column";
 			length = 0;
 			begin = 0;
 		}
 		if (length > texts->max - texts->used)
 			return status_set(status, INFER_ERROR_INPUT, "a row's strings are longer than %llu bytes",
 							  (unsigned long long) texts->max);
-		if (!graph_texts_grow(m, texts->used + length, status))
+		if (!graph_texts_grow(run->m, b, texts->used + length, status))
 			return false;
 		if (length > 0)
-			memcpy(m->buffers.texts + texts->used, request->region + column->data_offset + begin, length);
+			memcpy(b->texts + texts->used, request->region + column->data_offset + begin, length);
 		to[i].data = (const char *) (uintptr_t) texts->used;
 		to[i].length = length;
 		texts->used += length;
@@ -96,17 +97,18 @@ gather_strings(struct graph_model *m, const struct model_slice *slice, const str
 }
 
 static bool
-gather_input(struct graph_model *m, uint32_t input, const struct model_slice *slices,
+gather_input(struct graph_run *run, uint32_t input, const struct model_slice *slices,
 			 uint32_t slices_count, struct texts *texts, struct status *status)
 {
-	const struct graph_value *value = graph_value(&m->graph, m->graph.inputs[input].value);
+	const struct graph *graph = &run->m->graph;
+	const struct graph_value *value = graph_value(graph, graph->inputs[input].value);
 	size_t		size = device_type_bytes(value->type);
 	uint8_t    *binding;
 	uint32_t	row = 0;
 
 	if (value->binding < 0)
 		return true;				/* nothing reads it */
-	binding = m->buffers.bindings[value->binding];
+	binding = run->buffers->bindings[value->binding];
 	for (uint32_t s = 0; s < slices_count; s++)
 	{
 		const struct model_slice *slice = &slices[s];
@@ -117,7 +119,7 @@ gather_input(struct graph_model *m, uint32_t input, const struct model_slice *sl
 
 		if (value->type == DEVICE_STRING)
 		{
-			if (!gather_strings(m, slice, column, (struct device_text *) to, row, texts, status))
+			if (!gather_strings(run, slice, column, (struct device_text *) to, row, texts, status))
 				return false;
 		}
 		else if (value->type == DEVICE_BOOL)
@@ -131,55 +133,57 @@ gather_input(struct graph_model *m, uint32_t input, const struct model_slice *sl
 
 /* Offsets into texts become addresses, now that texts stay where they are. */
 static void
-strings_settle(struct graph_model *m, uint32_t rows)
+strings_settle(struct graph_run *run)
 {
-	for (uint32_t i = 0; i < m->graph.inputs_count; i++)
+	const struct graph *graph = &run->m->graph;
+
+	for (uint32_t i = 0; i < graph->inputs_count; i++)
 	{
-		const struct graph_value *value = graph_value(&m->graph, m->graph.inputs[i].value);
+		const struct graph_value *value = graph_value(graph, graph->inputs[i].value);
 		struct device_text *texts;
 
 		if (value->binding < 0 || value->type != DEVICE_STRING)
 			continue;
-		texts = m->buffers.bindings[value->binding];
-		for (uint64_t j = 0; j < (uint64_t) rows * value->elements; j++)
+		texts = run->buffers->bindings[value->binding];
+		for (uint64_t j = 0; j < (uint64_t) run->rows * value->elements; j++)
 			texts[j].data = texts[j].length == 0 ? "" :
-				(const char *) m->buffers.texts + (uintptr_t) texts[j].data;
+				(const char *) run->buffers->texts + (uintptr_t) texts[j].data;
 	}
 }
 
 bool
-graph_rows_gather(struct graph_model *m, const struct model_slice *slices, uint32_t slices_count,
-				  uint32_t rows, struct status *status)
+graph_rows_gather(struct graph_run *run, const struct model_slice *slices, uint32_t slices_count, struct status *status)
 {
-	struct texts texts = {.max = rows == 1 ? TEXTS_ROW_MAX : GRAPH_TEXTS_MAX};
+	struct texts texts = {.max = run->rows == 1 ? TEXTS_ROW_MAX : GRAPH_TEXTS_MAX};
 
-	for (uint32_t i = 0; i < m->graph.inputs_count; i++)
-		if (!gather_input(m, i, slices, slices_count, &texts, status))
+	for (uint32_t i = 0; i < run->m->graph.inputs_count; i++)
+		if (!gather_input(run, i, slices, slices_count, &texts, status))
 			return false;
-	strings_settle(m, rows);
+	strings_settle(run);
 	return true;
 }
 
 /* ---- scatter ---- */
 
 const uint8_t *
-graph_output_data(const struct graph_model *m, uint32_t output)
+graph_output_data(const struct graph_run *run, uint32_t output)
 {
-	const struct graph_value *value = graph_value(&m->graph, m->graph.outputs[output]);
-	const struct graph_value *root = graph_value(&m->graph, graph_root(&m->graph, m->graph.outputs[output]));
+	const struct graph *graph = &run->m->graph;
+	const struct graph_value *value = graph_value(graph, graph->outputs[output]);
+	const struct graph_value *root = graph_value(graph, graph_root(graph, graph->outputs[output]));
 
-	return value->rows ? m->buffers.bindings[root->binding] : root->data;
+	return value->rows ? run->buffers->bindings[root->binding] : root->data;
 }
 
 static void
-scatter_slice(const struct graph_model *m, uint32_t output, const struct model_slice *slice, uint32_t row)
+scatter_slice(const struct graph_run *run, uint32_t output, const struct model_slice *slice, uint32_t row)
 {
-	const struct graph_value *value = graph_value(&m->graph, m->graph.outputs[output]);
+	const struct graph_value *value = graph_value(&run->m->graph, run->m->graph.outputs[output]);
 	struct model_request *request = slice->request;
 	const struct infer_column *column = &request->outputs[output];
 	uint64_t	width = (uint64_t) value->elements;
 	uint64_t	size = device_type_bytes(value->type);
-	const uint8_t *from = graph_output_data(m, output);
+	const uint8_t *from = graph_output_data(run, output);
 	uint8_t    *to;
 
 	if (column->type == INFER_TYPE_NONE || width == 0 || slice->count == 0)
@@ -200,15 +204,15 @@ scatter_slice(const struct graph_model *m, uint32_t output, const struct model_s
 }
 
 void
-graph_rows_scatter(const struct graph_model *m, const struct model_slice *slices, uint32_t slices_count)
+graph_rows_scatter(const struct graph_run *run, const struct model_slice *slices, uint32_t slices_count)
 {
-	for (uint32_t output = 0; output < m->graph.outputs_count; output++)
+	for (uint32_t output = 0; output < run->m->graph.outputs_count; output++)
 	{
 		uint32_t	row = 0;
 
 		for (uint32_t s = 0; s < slices_count; s++)
 		{
-			scatter_slice(m, output, &slices[s], row);
+			scatter_slice(run, output, &slices[s], row);
 			row += slices[s].count;
 		}
 	}

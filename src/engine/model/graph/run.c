@@ -20,40 +20,25 @@
 /* ---- compute ---- */
 
 bool
-graph_compute(struct graph_model *m, struct device_queue *queue, uint32_t first, uint32_t last,
-			  uint32_t rows, struct status *status)
+graph_compute(struct graph_run *run, uint32_t first, uint32_t last, struct status *status)
 {
+	struct graph_buffers *b = run->buffers;
 	struct device_batch batch = {
-		.items = {[DEVICE_LEAD_NONE] = 1, [DEVICE_LEAD_ROWS] = rows},
-		.row_error = m->buffers.row_error,
-		.row_message = m->buffers.row_message
+		.items = {[DEVICE_LEAD_NONE] = 1, [DEVICE_LEAD_ROWS] = run->rows},
+		.row_error = b->row_error,
+		.row_message = b->row_message
 	};
 
-	return device_run(m->device, queue, m->graph.program, first, last, &batch, m->buffers.bindings, m->buffers.arena, status);
-}
-
-/* Lets others go first; what they run of this very model has other buffers. */
-static bool
-give_way(struct graph_model *m, struct model_yield *yield)
-{
-	struct graph_buffers mine = m->buffers;
-	bool		wanted;
-
-	m->buffers = m->others[m->depth];
-	m->others[m->depth++] = mine;
-	wanted = yield->between(yield);
-	mine = m->others[--m->depth];
-	m->others[m->depth] = m->buffers;
-	m->buffers = mine;
-	return wanted;
+	return device_run(run->m->device, run->queue, run->m->graph.program, first, last, &batch, b->bindings, b->arena, status);
 }
 
 /* With segments of the length that others are to wait for at most, if there is a yield. */
 static bool
-compute(struct graph_model *m, struct device_queue *queue, uint32_t rows, struct status *status)
+compute(struct graph_run *run, struct status *status)
 {
-	struct model_yield *yield = m->model.yield;
-	struct device_batch batch = {.items = {[DEVICE_LEAD_NONE] = 1, [DEVICE_LEAD_ROWS] = rows}};
+	struct device *device = run->m->device;
+	struct model_yield *yield = run->yield;
+	struct device_batch batch = {.items = {[DEVICE_LEAD_NONE] = 1, [DEVICE_LEAD_ROWS] = run->rows}};
 	uint32_t	first = 0;
 	uint32_t	last = UINT32_MAX;
 	uint64_t	nsec;
@@ -62,15 +47,14 @@ compute(struct graph_model *m, struct device_queue *queue, uint32_t rows, struct
 	{
 		if (yield != NULL)
 		{
-			last = m->device->ops->segment_end(m->device, m->graph.program, first, &batch,
-											   yield->segment_nsec, &nsec);
+			last = device->ops->segment_end(device, run->m->graph.program, first, &batch, yield->segment_nsec, &nsec);
 			yield->segments_long += nsec > yield->segment_nsec;
 		}
-		if (!graph_compute(m, queue, first, last, rows, status))
+		if (!graph_compute(run, first, last, status))
 			return false;
 		if (last == UINT32_MAX)
 			return true;
-		if (!give_way(m, yield))
+		if (!yield->between(yield))
 			return status_set(status, INFER_ERROR_CANCELLED, "nobody waits for the batch any more");
 		first = last;
 	}
@@ -103,23 +87,24 @@ all_finite(uint8_t type, const void *data, uint64_t count)
 
 /* Marks rows whose output is not finite; the message is the output's name until report_row. */
 static void
-check_finite(struct graph_model *m, uint32_t output, uint32_t rows)
+check_finite(const struct graph_run *run, uint32_t output)
 {
+	const struct graph_model *m = run->m;
 	const struct graph_value *value = graph_value(&m->graph, m->graph.outputs[output]);
-	const uint8_t *data = graph_output_data(m, output);
+	const uint8_t *data = graph_output_data(run, output);
 	uint64_t	row_bytes = (uint64_t) value->elements * device_type_bytes(value->type);
 
 	if (value->type != DEVICE_F32 && value->type != DEVICE_F64)
 		return;
-	if (all_finite(value->type, data, (uint64_t) value->elements * (value->rows ? rows : 1)))
+	if (all_finite(value->type, data, (uint64_t) value->elements * (value->rows ? run->rows : 1)))
 		return;
-	for (uint32_t row = 0; row < rows; row++)
+	for (uint32_t row = 0; row < run->rows; row++)
 	{
-		if (m->buffers.row_error[row] != INFER_OK ||
+		if (run->buffers->row_error[row] != INFER_OK ||
 			all_finite(value->type, data + (value->rows ? row : 0) * row_bytes, value->elements))
 			continue;
-		m->buffers.row_error[row] = INFER_ERROR_NOT_FINITE;
-		m->buffers.row_message[row] = m->model.signature.outputs[output].name;
+		run->buffers->row_error[row] = INFER_ERROR_NOT_FINITE;
+		run->buffers->row_message[row] = m->model.signature.outputs[output].name;
 	}
 }
 
@@ -140,62 +125,74 @@ report_row(struct model_request *request, uint32_t row, uint32_t error, const ch
 }
 
 static void
-report_rows(struct graph_model *m, const struct model_slice *slices, uint32_t slices_count)
+report_rows(const struct graph_buffers *b, const struct model_slice *slices, uint32_t slices_count)
 {
 	uint32_t	row = 0;
 
 	for (uint32_t s = 0; s < slices_count; s++)
 		for (uint32_t i = 0; i < slices[s].count; i++, row++)
-			if (m->buffers.row_error[row] != INFER_OK)
-				report_row(slices[s].request, slices[s].first + i, m->buffers.row_error[row],
-						   m->buffers.row_message[row]);
+			if (b->row_error[row] != INFER_OK)
+				report_row(slices[s].request, slices[s].first + i, b->row_error[row], b->row_message[row]);
 }
 
 /* ---- the batch ---- */
 
+/* The slices' rows; false: they do not fit the model. */
 static bool
-run_batch(struct graph_model *m, struct device_queue *queue, const struct model_slice *slices,
-		  uint32_t slices_count, struct status *status)
+count_rows(struct graph_run *run, const struct model_slice *slices, uint32_t slices_count, struct status *status)
 {
 	uint64_t	rows = 0;
 
 	for (uint32_t s = 0; s < slices_count; s++)
 	{
-		if (!graph_rows_check(m, &slices[s], status))
+		if (!graph_rows_check(run->m, &slices[s], status))
 			return false;
 		rows += slices[s].count;
 	}
-	if (rows == 0)
-		return true;
-	if (rows > UINT32_MAX / 2)
-		return status_set(status, INFER_ERROR_INTERNAL, "a batch has too many rows");
-	if (!graph_buffers_grow(m, (uint32_t) rows, status))
+	run->rows = (uint32_t) rows;
+	return rows <= UINT32_MAX / 2 || status_set(status, INFER_ERROR_INTERNAL, "a batch has too many rows");
+}
+
+static bool
+run_batch(struct graph_run *run, const struct model_slice *slices, uint32_t slices_count, struct status *status)
+{
+	struct graph_buffers *b = run->buffers;
+
+	if (!graph_buffers_grow(run->m, b, run->queue, run->rows, status))
 		return false;
-	memset(m->buffers.row_error, 0, rows * sizeof(*m->buffers.row_error));
-	memset(m->buffers.row_message, 0, rows * sizeof(*m->buffers.row_message));
-	if (!graph_rows_gather(m, slices, slices_count, (uint32_t) rows, status))
+	memset(b->row_error, 0, run->rows * sizeof(*b->row_error));
+	memset(b->row_message, 0, run->rows * sizeof(*b->row_message));
+	if (!graph_rows_gather(run, slices, slices_count, status))
 		return false;
-	if (rows == 1 && slices[0].request->profile)
+	if (run->rows == 1 && slices[0].request->profile)
 	{
-		if (!graph_compute_profiled(m, queue, slices[0].request, status))
+		if (!graph_compute_profiled(run, slices[0].request, status))
 			return false;
 	}
-	else if (!compute(m, queue, (uint32_t) rows, status))
+	else if (!compute(run, status))
 		return false;
-	for (uint32_t i = 0; i < m->graph.outputs_count; i++)
-		check_finite(m, i, (uint32_t) rows);
-	graph_rows_scatter(m, slices, slices_count);
-	report_rows(m, slices, slices_count);
+	for (uint32_t i = 0; i < run->m->graph.outputs_count; i++)
+		check_finite(run, i);
+	graph_rows_scatter(run, slices, slices_count);
+	report_rows(b, slices, slices_count);
 	return true;
 }
 
 bool
-graph_model_run(struct model *model, struct device_queue *queue, const struct model_slice *slices,
-				uint32_t slices_count, struct status *status)
+graph_model_run(struct model *model, struct device_queue *queue, struct model_yield *yield,
+				const struct model_slice *slices, uint32_t slices_count, struct status *status)
 {
-	struct graph_model *m = (struct graph_model *) model;
-	bool		fine = run_batch(m, queue, slices, slices_count, status);
+	struct graph_run run = {.m = (struct graph_model *) model, .queue = queue, .yield = yield};
+	bool		fine;
 
-	graph_texts_shrink(m);
+	if (!count_rows(&run, slices, slices_count, status))
+		return false;
+	if (run.rows == 0)
+		return true;
+	run.buffers = graph_buffers_take(run.m, queue, status);
+	if (run.buffers == NULL)
+		return false;
+	fine = run_batch(&run, slices, slices_count, status);
+	graph_buffers_give(run.m, run.buffers);
 	return fine;
 }

@@ -170,6 +170,8 @@ text_graph_open(const struct text_graph_source *source, struct device *device, s
 		return NULL;
 	}
 	g->device = device;
+	pthread_mutex_init(&g->compiling, NULL);
+	pthread_mutex_init(&g->lock, NULL);
 	g->programs_most = programs_most(device);
 	g->files = *source->files;
 	for (uint32_t i = 0; i < g->files.count; i++)

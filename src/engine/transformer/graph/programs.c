@@ -50,10 +50,11 @@ text_graph_compile(struct text_graph *g, const struct graph *base, int64_t lengt
 	graph->given = g->given;
 	graph->base = base;
 	graph->keeps = base == NULL;
+	queue = graph_folds(graph) == g->device ? queue : NULL;	/* a host has queues of its own */
 	graph->queue = queue;
 	fine = graph_lower(graph) && graph_fuse(graph) && check_output(g, graph, status) && graph_compile(graph) && status->error == 0;
-	if (queue == NULL && graph->queue != NULL)
-		g->device->ops->queue_free(graph->queue);
+	if (queue == NULL)
+		graph_queue_free(graph);
 	graph->queue = NULL;
 	graph->status = NULL;
 	return fine;
@@ -155,7 +156,15 @@ program_make(struct text_graph *g, uint32_t length, struct device_queue *queue, 
 	return NULL;
 }
 
-/* ---- those that are kept ---- */
+/* ---- those that are kept: with the lock held ---- */
+
+static void
+count_bytes(struct text_graph *g, int64_t bytes)
+{
+	__atomic_fetch_add(&g->programs_bytes, bytes, __ATOMIC_RELAXED);
+	if (g->counted != NULL)
+		__atomic_fetch_add(g->counted, bytes, __ATOMIC_RELAXED);
+}
 
 /* From the one that was used longest ago on, until the rest is little enough. */
 static void
@@ -173,7 +182,7 @@ evict(struct text_graph *g)
 		p = *oldest;
 		*oldest = p->next;
 		g->programs_count--;
-		g->programs_bytes -= p->bytes;
+		count_bytes(g, -(int64_t) p->bytes);
 		program_free(g, p);
 	}
 }
@@ -183,38 +192,62 @@ put_first(struct text_graph *g, struct text_graph_program *p)
 {
 	p->next = g->programs;
 	g->programs = p;
+	p->users++;
+	evict(g);
+}
+
+/* The one of a length, for another user; NULL: there is none. */
+static struct text_graph_program *
+find(struct text_graph *g, uint32_t length)
+{
+	struct text_graph_program **at = &g->programs, *p;
+
+	pthread_mutex_lock(&g->lock);
+	while (*at != NULL && (*at)->length != length)
+		at = &(*at)->next;
+	p = *at;
+	if (p != NULL)
+	{
+		*at = p->next;
+		put_first(g, p);
+	}
+	pthread_mutex_unlock(&g->lock);
+	return p;
+}
+
+static void
+add(struct text_graph *g, struct text_graph_program *p)
+{
+	pthread_mutex_lock(&g->lock);
+	g->compiled++;
+	g->programs_count++;
+	count_bytes(g, (int64_t) p->bytes);
+	put_first(g, p);
+	pthread_mutex_unlock(&g->lock);
 }
 
 struct text_graph_program *
 text_graph_take(struct text_graph *g, uint32_t length, struct device_queue *queue, struct status *status)
 {
-	struct text_graph_program **at = &g->programs, *p;
+	struct text_graph_program *p = find(g, length);
 
-	while (*at != NULL && (*at)->length != length)
-		at = &(*at)->next;
-	p = *at;
 	if (p != NULL)
-		*at = p->next;
-	else
-	{
-		p = program_make(g, length, queue, status);
-		if (p == NULL)
-			return NULL;
-		g->compiled++;
-		g->programs_count++;
-		g->programs_bytes += p->bytes;
-	}
-	put_first(g, p);
-	p->users++;
-	evict(g);
+		return p;
+	pthread_mutex_lock(&g->compiling);
+	p = find(g, length);		/* somebody may have compiled it meanwhile */
+	if (p == NULL && (p = program_make(g, length, queue, status)) != NULL)
+		add(g, p);
+	pthread_mutex_unlock(&g->compiling);
 	return p;
 }
 
 void
 text_graph_give(struct text_graph *g, struct text_graph_program *program)
 {
+	pthread_mutex_lock(&g->lock);
 	program->users--;
 	evict(g);
+	pthread_mutex_unlock(&g->lock);
 }
 
 /* ---- sizes ---- */
@@ -253,5 +286,7 @@ text_graph_close(struct text_graph *g)
 	}
 	graph_release(&g->base);
 	graph_memory_free(&g->memory);
+	pthread_mutex_destroy(&g->lock);
+	pthread_mutex_destroy(&g->compiling);
 	free(g);
 }

@@ -11,12 +11,15 @@
  *
  * Invariants
  *	- Rows of a batch have one length, so that nothing is padded and masks are constants.
- *	- All that is written after opening (programs and their counters) belongs to the one thread that runs
- *	  the model.
+ *	- Several runs may take programs at a time.  What is written after opening (programs and their counters)
+ *	  has lock, which is never held while something is compiled; that has compiling: one at a time, since the base
+ *	  is read, and noted in, meanwhile.
  *	- A program that is in use stays.
  */
 #ifndef ENGINE_TRANSFORMER_TEXT_GRAPH_H
 #define ENGINE_TRANSFORMER_TEXT_GRAPH_H
+
+#include <pthread.h>
 
 #include "../../graph/graph.h"
 #include "../../model/model.h"
@@ -75,9 +78,12 @@ struct text_graph
 	enum text_graph_output output;
 	uint32_t	width;				/* numbers of the output, of each token or of the text */
 
+	pthread_mutex_t compiling;		/* taken before lock */
+	pthread_mutex_t lock;
 	struct text_graph_program *programs;	/* last used first */
 	uint32_t	programs_count;
-	uint64_t	programs_bytes;
+	uint64_t	programs_bytes;		/* atomic: read without the lock */
+	uint64_t   *counted;			/* in which they count, too, from when it is set; or NULL */
 	uint64_t	programs_most;		/* bytes of them, if not more are in use */
 	uint64_t	compiled;			/* counted: programs */
 };
