@@ -7,7 +7,7 @@
 #include "sequence.h"
 #include "tap.h"
 
-static const uint32_t lengths[] = {1, 0, 2, 3, 17, 0, 33, 64, 65, 128, 5, 257};
+static const uint32_t lengths[] = {1, 0, 2, 3, 17, 0, 33, 64, 65, 128, 5, 257, 31, 32, 63, 127, 129};
 
 #define ROWS	((uint32_t) (sizeof(lengths) / sizeof(*lengths)))
 #define NAN_ROW	6					/* of 33 tokens */
@@ -80,6 +80,13 @@ test_formulas(void)
 	close_to_formula(attention_case(3, 5, 0, 0), 2, 2e-6, "heads of 5");
 	close_to_formula(attention_case(1, 17, 0, 0), 2, 2e-6, "a head of 17");
 	close_to_formula(attention_case(1, 1, 0, 0), 2, 2e-6, "a head of 1");
+	close_to_formula(attention_case(1, 7, 0, 0), 2, 2e-6, "a head of 7");
+	close_to_formula(attention_case(1, 80, 0, 0), 2, 2e-6, "a head of 80");
+	close_to_formula(attention_case(1, 96, 0, 0), 2, 2e-6, "a head of 96");
+	close_to_formula(attention_case(2, 128, 0, 0), 2, 4e-6, "heads of 128");
+	close_to_formula(attention_case(1, 129, 0, 0), 2, 4e-6, "a head of 129");
+	close_to_formula(attention_case(1, 260, 9, 3), 2, 4e-6, "a head of 260, a window and biases");
+	close_to_formula(attention_case(17, 4, 0, 0), 2, 2e-6, "many heads");
 	close_to_formula(attention_case(2, 32, 1, 0), 2, 2e-6, "a window of 1");
 	close_to_formula(attention_case(1, 16, 20, 0), 2, 2e-6, "a window of 20");
 	close_to_formula(attention_case(1, 16, 64, 0), 2, 2e-6, "a window of 64");
@@ -91,16 +98,28 @@ test_formulas(void)
 	close_to_formula(attention_bf16_case(2, 64, 0, 0), 4, 0.01, "heads of 64, sharp");
 	close_to_formula(attention_bf16_case(3, 5, 0, 0), 2, 0.01, "heads of 5");
 	close_to_formula(attention_bf16_case(1, 33, 0, 0), 2, 0.01, "a head of 33");
+	close_to_formula(attention_bf16_case(1, 1, 0, 0), 2, 0.01, "a head of 1");
+	close_to_formula(attention_bf16_case(1, 7, 0, 0), 2, 0.01, "a head of 7");
+	close_to_formula(attention_bf16_case(1, 80, 0, 0), 2, 0.01, "a head of 80");
+	close_to_formula(attention_bf16_case(1, 96, 0, 0), 2, 0.01, "a head of 96");
+	close_to_formula(attention_bf16_case(2, 128, 0, 0), 2, 0.01, "heads of 128");
+	close_to_formula(attention_bf16_case(1, 129, 0, 0), 2, 0.01, "a head of 129");
+	close_to_formula(attention_bf16_case(17, 8, 0, 0), 2, 0.01, "many heads");
 	close_to_formula(attention_bf16_case(2, 32, 1, 0), 2, 0.01, "a window of 1");
 	close_to_formula(attention_bf16_case(1, 16, 64, 0), 2, 0.01, "a window of 64");
 	close_to_formula(attention_bf16_case(2, 12, 30, 7), 2, 0.01, "a window and biases");
 	close_to_formula(norm_case(NORM_LAYER, 384), 3, 1e-6, "layer, 384");
 	close_to_formula(norm_case(NORM_LAYER, 7), 3, 1e-6, "layer, 7");
+	close_to_formula(norm_case(NORM_LAYER, 1), 3, 1e-6, "layer, 1");
+	close_to_formula(norm_case(NORM_LAYER, 1021), 3, 1e-6, "layer, 1021");
+	close_to_formula(norm_case(NORM_LAYER, 1280), 3, 1e-6, "layer, 1280");
+	close_to_formula(norm_case(NORM_RMS, 1537), 3, 1e-6, "root of mean square, 1537");
 	close_to_formula(norm_case(NORM_RMS, 100), 3, 1e-6, "root of mean square, 100");
 	close_to_formula(rotary_case(2, 32, 32, false, 257), 3, 1e-6, "halves");
 	close_to_formula(rotary_case(3, 20, 10, true, 257), 3, 1e-6, "neighbours, half of a head");
 	close_to_formula(gate_case(UNARY_GELU, 50, false), 3, 1e-6, "gelu of the first half");
 	close_to_formula(gate_case(UNARY_SWISH, 33, true), 3, 1e-6, "silu of the second half");
+	close_to_formula(gate_case(UNARY_GELU, 1100, false), 3, 1e-6, "gelu, 1100");
 	close_to_formula(pool_case(POOL_FIRST, 40), 3, 0, "first");
 	close_to_formula(pool_case(POOL_LAST, 40), 3, 0, "last");
 	close_to_formula(pool_case(POOL_MAX, 37), 3, 0, "max");

@@ -16,7 +16,7 @@ static const uint32_t lengths[] = {1, 2, 3, 17, 33, 64, 65, 128, 257, 1024};
 #define LENGTHS		((int) (sizeof(lengths) / sizeof(*lengths)))
 #define TOKENS_MAX	2000
 #define ROWS_MAX	64
-#define CASES		32
+#define CASES		48
 
 struct batch
 {
@@ -45,14 +45,19 @@ make_cases(void)
 	add_case(attention_case(1, 16, 64, 0));
 	add_case(attention_case(2, 8, 0, 12));
 	add_case(attention_case(1, 8, 100, 60));
+	add_case(attention_case(1, 70, 0, 0));
+	add_case(attention_case(1, 130, 9, 0));
 	add_case(attention_bf16_case(2, 20, 0, 0));
 	add_case(attention_bf16_case(1, 33, 0, 0));
 	add_case(attention_bf16_case(2, 16, 20, 0));
 	add_case(attention_bf16_case(1, 8, 100, 60));
+	add_case(attention_bf16_case(1, 96, 0, 0));
+	add_case(attention_bf16_case(1, 130, 0, 0));
 	for (uint16_t fn = NORM_LAYER; fn <= NORM_RMS; fn++)
 	{
 		add_case(norm_case(fn, 37));
 		add_case(norm_case(fn, 64));
+		add_case(norm_case(fn, 1030));
 	}
 	add_case(rotary_case(2, 12, 12, false, 1024));
 	add_case(rotary_case(1, 40, 22, true, 1024));
