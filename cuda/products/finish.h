@@ -36,11 +36,10 @@ struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) product_vector
 	T			v[N];
 };
 
-/* Which elements of y a stage holds: row r of it is row0 + r · row_step. */
+/* Which elements of y a stage holds. */
 struct product_place
 {
 	int64_t		row0;
-	int64_t		row_step;
 	int64_t		rows_end;
 	int64_t		column0;
 };
@@ -120,7 +119,7 @@ product_finish(const product_end<T> &end, const product_place &place, const S *s
 
 	for (int e = (int) threadIdx.x; e < ROWS * quads; e += (int) blockDim.x)
 	{
-		int64_t		row = place.row0 + e / quads * place.row_step;
+		int64_t		row = place.row0 + e / quads;
 		int64_t		column = place.column0 + e % quads * 4;
 		alignas(16) T v[4];
 

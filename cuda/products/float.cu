@@ -36,12 +36,13 @@ struct float_tile
 	static constexpr int VECTOR = 16 / (int) sizeof(T);		/* what is read from shared memory at once, at most */
 	static constexpr int ROWS_AT_ONCE = THREAD_ROWS < VECTOR ? THREAD_ROWS : VECTOR;
 	static constexpr int COLUMNS_AT_ONCE = THREAD_COLUMNS < VECTOR ? THREAD_COLUMNS : VECTOR;
+	static constexpr int STAGE_ROWS = DOWN * ROWS_AT_ONCE;
+	static constexpr int BLOCKS = sizeof(T) == 8 && THREADS == 256 ? 1 : 512 / THREADS;	/* at once on a processor, at least */
 	static constexpr int X_STRIDE = ROWS + VECTOR;
 	static constexpr int X_LOADS = ROWS * DEPTH / THREADS;
 	static constexpr int W_LOADS = COLUMNS * DEPTH / THREADS;
 
 	static_assert(X_LOADS * THREADS == ROWS * DEPTH && W_LOADS * THREADS == COLUMNS * DEPTH, "threads share the loads");
-	static_assert(DOWN * COLUMNS <= 2 * DEPTH * (X_STRIDE + COLUMNS), "the stage fits where operands were");
 
 	struct operands
 	{
@@ -52,7 +53,7 @@ struct float_tile
 	union alignas(16) memory
 	{
 		operands	steps[2];
-		T			stage[DOWN][COLUMNS];
+		T			stage[STAGE_ROWS][COLUMNS];
 	};
 
 	/* The tile's row that is a thread's i-th; those at once are neighbours. */
@@ -201,18 +202,20 @@ float_finish(const float_product<T> &p, const float_block<T> &block, typename TI
 			 const T (&sums)[TILE::THREAD_ROWS][TILE::THREAD_COLUMNS])
 {
 	GPU_UNROLL
-	for (int i = 0; i < TILE::THREAD_ROWS; i++)
+	for (int i = 0; i < TILE::THREAD_ROWS; i += TILE::ROWS_AT_ONCE)
 	{
-		product_place place = {.row0 = block.y_row0 + block.row0 + TILE::row(0, i), .row_step = TILE::ROWS_AT_ONCE,
-							   .rows_end = block.y_row0 + block.rows, .column0 = block.column0};
+		product_place place = {.row0 = block.y_row0 + block.row0 + TILE::row(0, i), .rows_end = block.y_row0 + block.rows,
+							   .column0 = block.column0};
 
 		__syncthreads();
 		GPU_UNROLL
-		for (int j = 0; j < TILE::THREAD_COLUMNS; j++)
-			memory.stage[down][TILE::column(across, j)] = sums[i][j];
+		for (int s = 0; s < TILE::ROWS_AT_ONCE; s++)
+			GPU_UNROLL
+			for (int j = 0; j < TILE::THREAD_COLUMNS; j++)
+				memory.stage[TILE::row(down, s)][TILE::column(across, j)] = sums[i + s][j];
 		__syncthreads();
-		product_finish<TILE::DOWN, TILE::COLUMNS>(p.end, place, &memory.stage[0][0], TILE::COLUMNS,
-												  product_plain_sum<T>{p.end.bias, p.end.bias_step});
+		product_finish<TILE::STAGE_ROWS, TILE::COLUMNS>(p.end, place, &memory.stage[0][0], TILE::COLUMNS,
+														product_plain_sum<T>{p.end.bias, p.end.bias_step});
 	}
 	__syncthreads();
 }
@@ -244,7 +247,7 @@ float_find(const float_product<T> &p, uint64_t t, int64_t rows, int64_t tiles_do
 }
 
 template <class TILE, class T>
-static __global__ void __launch_bounds__(TILE::THREADS, 512 / TILE::THREADS)
+static __global__ void __launch_bounds__(TILE::THREADS, TILE::BLOCKS)
 float_kernel(float_product<T> p, const gpu_batch *batch)
 {
 	typename TILE::memory &memory = gpu_shared<typename TILE::memory>();

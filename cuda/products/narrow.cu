@@ -244,7 +244,7 @@ narrow_finish(const narrow_product &p, typename TILE::memory &memory, int64_t ro
 
 	for (unsigned down = 0; down < TILE::DOWN; down++)
 	{
-		product_place place = {.row0 = row0 + down * TILE::WARP_ROWS, .row_step = 1, .rows_end = rows, .column0 = column0};
+		product_place place = {.row0 = row0 + down * TILE::WARP_ROWS, .rows_end = rows, .column0 = column0};
 
 		__syncthreads();
 		if (warp / TILE::ACROSS == down)

@@ -76,7 +76,7 @@ plain_kernel(narrow_product p, const gpu_batch *batch)
 
 	for (int64_t t = blockIdx.x; t < tiles; t += gridDim.x)
 	{
-		product_place place = {.row0 = t / tiles_across * TILE, .row_step = 1, .rows_end = rows,
+		product_place place = {.row0 = t / tiles_across * TILE, .rows_end = rows,
 							   .column0 = t % tiles_across * TILE};
 		number		sums[2][2] = {{0, 0}, {0, 0}};
 
