@@ -24,7 +24,7 @@
 #include "engine/device.h"
 #include "engine/status.h"
 
-#define CASE_INPUTS	4
+#define CASE_INPUTS	70
 
 struct op_case
 {

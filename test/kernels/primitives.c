@@ -41,7 +41,9 @@ lead_of(const struct device_tensor *tensors, uint32_t count)
 static void
 test_unary(uint8_t type)
 {
-	static const char *const shapes[] = {"", "1", "7", "16", "3,11", "2,3,5", "0"};
+	static const char *const shapes[] = {
+		"", "1", "7", "16", "3,11", "2,3,5", "0", "31", "33", "255", "256", "257", "1023", "1025"
+	};
 	bool		integer = type == DEVICE_I32 || type == DEVICE_I64;
 
 	for (uint16_t fn = 0; fn < UNARY_FUNCTIONS; fn++)
@@ -77,7 +79,9 @@ test_binary(uint8_t type)
 {
 	static const char *const shapes[][3] = {
 		{"7", "7", "7"}, {"3,5", "5", "3,5"}, {"3,5", "3,1", "3,5"}, {"1,4", "3,1", "3,4"},
-		{"", "6", "6"}, {"33", "1", "33"}, {"2,3,4", "3,1", "2,3,4"}, {"4,1,2", "1,3,1", "4,3,2"}, {"0", "1", "0"}
+		{"", "6", "6"}, {"33", "1", "33"}, {"2,3,4", "3,1", "2,3,4"}, {"4,1,2", "1,3,1", "4,3,2"}, {"0", "1", "0"},
+		{"255", "255", "255"}, {"256", "", "256"}, {"257", "257", "257"}, {"1025", "1025", "1025"}, {"8,64", "64", "8,64"},
+		{"1,64", "8,1", "8,64"}, {"3,1,4", "2,4", "3,2,4"}, {"31,33", "31,1", "31,33"}
 	};
 
 	for (uint16_t fn = BINARY_ADD; fn < BINARY_FUNCTIONS; fn++)
@@ -111,7 +115,8 @@ static void
 test_where(uint8_t type)
 {
 	static const char *const shapes[][4] = {
-		{"5", "5", "5", "5"}, {"3,1", "4", "1", "3,4"}, {"", "2,3", "3", "2,3"}, {"2,3", "", "", "2,3"}
+		{"5", "5", "5", "5"}, {"3,1", "4", "1", "3,4"}, {"", "2,3", "3", "2,3"}, {"2,3", "", "", "2,3"},
+		{"8,64", "64", "8,1", "8,64"}, {"256", "256", "256", "256"}, {"1023", "1023", "", "1023"}, {"0", "0", "0", "0"}
 	};
 	bool		fine = true;
 
@@ -132,16 +137,18 @@ test_where(uint8_t type)
 static void
 test_cast(uint8_t from)
 {
+	static const char *const shapes[] = {"3,7", "", "0", "64", "257", "1025"};
 	bool		fine = true;
 
 	for (uint8_t to = DEVICE_F32; to <= DEVICE_BOOL; to++)
-	{
-		struct op_case c = {.op = {.op = DEVICE_OP_CAST}, .inputs_count = 1};
+		for (size_t n = 0; n < sizeof(shapes) / sizeof(*shapes); n++)
+		{
+			struct op_case c = {.op = {.op = DEVICE_OP_CAST}, .inputs_count = 1};
 
-		c.tensors[0] = tensor(from, DEVICE_LEAD_ROWS, "3,7");
-		c.tensors[1] = tensor(to, DEVICE_LEAD_ROWS, "3,7");
-		fine = compare(c, VALUES_ANY, 1) && fine;
-	}
+			c.tensors[0] = tensor(from, DEVICE_LEAD_ROWS, shapes[n]);
+			c.tensors[1] = tensor(to, DEVICE_LEAD_ROWS, shapes[n]);
+			fine = compare(c, VALUES_ANY, 1) && fine;
+		}
 	tap_ok(fine, "cast from %s to every number", type_names[from]);
 }
 
@@ -222,7 +229,10 @@ test_layout(uint8_t type)
 		{"5", "5", {4, -1}},			/* flip */
 		{"3", "4,3", {0, 0, 1}},		/* expand */
 		{"7", "", {3}},
-		{"2,3,4", "2,4", {4, 12, 1}}, {"0", "0", {0, 1}}
+		{"2,3,4", "2,4", {4, 12, 1}}, {"0", "0", {0, 1}},
+		{"33,65", "65,33", {0, 1, 65}}, {"2,16,64", "16,2,64", {0, 64, 1024, 1}}, {"2,16,6", "16,2,6", {0, 6, 96, 1}},
+		{"1025", "1025", {1024, -1}}, {"3,257", "257,3", {770, -1, -257}}, {"1300", "257", {7, 5}},
+		{"1028", "1024", {4, 1}}, {"1027", "1024", {3, 1}}, {"64", "5,64", {0, 0, 1}}, {"4,8", "2,4,2", {0, 4, 8, 2}}
 	};
 	bool		fine = true;
 
@@ -249,7 +259,22 @@ test_layout(uint8_t type)
 			c.tensors[2] = tensor(type, leads >> 2, axis ? "2,4" : "4,2");
 			c.tensors[3] = tensor(type, lead_of(c.tensors, 3), axis ? "2,7" : "7,2");
 			fine = compare(c, VALUES_ANY, 1) && fine;
+			c.tensors[0] = tensor(type, leads & 1, axis ? "5,64" : "64,5");
+			c.tensors[1] = tensor(type, leads >> 1 & 1, axis ? "5,32" : "33,5");
+			c.tensors[2] = tensor(type, leads >> 2, axis ? "5,160" : "160,5");
+			c.tensors[3] = tensor(type, lead_of(c.tensors, 3), axis ? "5,256" : "257,5");
+			fine = compare(c, VALUES_ANY, 1) && fine;
 		}
+	for (int mixed = 0; mixed < 2; mixed++)
+	{
+		struct op_case c = {.op = {.op = DEVICE_OP_CONCAT, .i = {0}}, .inputs_count = CASE_INPUTS};
+
+		/* a column each, as of a table */
+		for (int i = 0; i < CASE_INPUTS; i++)
+			c.tensors[i] = tensor(type, mixed ? i % 2 : DEVICE_LEAD_ROWS, mixed && i % 7 == 3 ? "0" : "1");
+		c.tensors[CASE_INPUTS] = case_tensor(type, DEVICE_LEAD_ROWS, 1, (int64_t[]) {mixed ? CASE_INPUTS - (CASE_INPUTS + 3) / 7 : CASE_INPUTS});
+		fine = compare(c, VALUES_ANY, 1) && fine;
+	}
 	tap_ok(fine, "concat of %s", type_names[type]);
 
 	fine = true;
@@ -262,6 +287,14 @@ test_layout(uint8_t type)
 				c.tensors[0] = tensor(type, leads & 1, axis ? "2,3" : "3,4");
 				c.tensors[1] = tensor(wide ? DEVICE_I64 : DEVICE_I32, leads >> 1, "2,2");
 				c.tensors[2] = tensor(type, lead_of(c.tensors, 2), axis ? "2,2,2" : "2,2,4");
+				fine = compare(c, VALUES_INDEX, 1) && fine;
+				c.tensors[0] = tensor(type, leads & 1, axis ? "5,3,33" : "3,64");
+				c.tensors[1] = tensor(wide ? DEVICE_I64 : DEVICE_I32, leads >> 1, "31");
+				c.tensors[2] = tensor(type, lead_of(c.tensors, 2), axis ? "5,31,33" : "31,64");
+				fine = compare(c, VALUES_INDEX, 1) && fine;
+				c.tensors[0] = tensor(type, leads & 1, axis ? "0,3" : "3");
+				c.tensors[1] = tensor(wide ? DEVICE_I64 : DEVICE_I32, leads >> 1, axis ? "5" : "257");
+				c.tensors[2] = tensor(type, lead_of(c.tensors, 2), axis ? "0,5" : "257");
 				fine = compare(c, VALUES_INDEX, 1) && fine;
 			}
 	tap_ok(fine, "gather of %s", type_names[type]);
@@ -277,7 +310,10 @@ test_reduce(uint8_t type)
 		const char *y;
 	}			shapes[] = {
 		{"7", 1, "1"}, {"50", 1, "1"}, {"3,5", 2, "3"}, {"3,5", 1, "5"}, {"3,5", 3, ""}, {"2,3,4", 5, "3"},
-		{"2,3,4", 2, "2,4"}, {"4", 0, "4"}, {"1,3,1", 5, "3"}, {"600,2", 1, "2"}
+		{"2,3,4", 2, "2,4"}, {"4", 0, "4"}, {"1,3,1", 5, "3"}, {"600,2", 1, "2"},
+		{"3,8", 2, "3"}, {"3,9", 2, "3"}, {"5,31", 2, "5"}, {"33,65", 2, "33"}, {"33,65", 1, "65"}, {"17,257", 1, "257"},
+		{"2,3,4,5", 5, "3,5"}, {"5,3,2,4", 10, "5,2"}, {"3,2,400,2", 10, "3,400"}, {"1023", 1, ""}, {"2048", 1, ""}, {"2049", 1, ""},
+		{"2049,2", 1, "2"}, {"2,1500,2", 2, "2,2"}, {"2,2,1100", 5, "2"}, {"0,3", 2, "0"}
 	};
 	bool		integer = type != DEVICE_F32 && type != DEVICE_F64;
 
@@ -290,11 +326,12 @@ test_reduce(uint8_t type)
 		for (size_t s = 0; s < sizeof(shapes) / sizeof(*shapes); s++)
 		{
 			struct op_case c = {.op = {.op = DEVICE_OP_REDUCE, .fn = fn, .i = {shapes[s].axes}}, .inputs_count = 1};
-			bool		many = strcmp(shapes[s].x, "600,2") == 0 || strcmp(shapes[s].x, "50") == 0;
+			struct device_tensor x = tensor(type, DEVICE_LEAD_ROWS, shapes[s].x);
+			bool		many = device_item_elements(&x) >= 50;
 
 			if (fn == REDUCE_PROD && many)
 				continue;
-			c.tensors[0] = tensor(type, DEVICE_LEAD_ROWS, shapes[s].x);
+			c.tensors[0] = x;
 			c.tensors[1] = tensor(type, DEVICE_LEAD_ROWS, shapes[s].y);
 			fine = compare(c, integer && fn == REDUCE_PROD ? VALUES_SMALL :
 						   fn == REDUCE_LOG_SUM || integer ? VALUES_POSITIVE : VALUES_ANY, 20) && fine;
@@ -314,7 +351,9 @@ test_vectors(uint8_t type)
 		const char *arg;			/* shape of ARG's output, or NULL */
 	}			shapes[] = {
 		{"7", 0, 0, ""}, {"40", 0, 0, "1"}, {"3,5", 1, 0, "3"}, {"3,5", 0, 0, "5"}, {"2,3,4", 1, 0, "2,4"},
-		{"2,3,4", 1, 1, NULL}, {"2,3,4", 0, 2, NULL}, {"1", 0, 0, ""}
+		{"2,3,4", 1, 1, NULL}, {"2,3,4", 0, 2, NULL}, {"1", 0, 0, ""},
+		{"5,8", 1, 0, "5"}, {"5,9", 1, 0, "5"}, {"9,31", 1, 0, "9"}, {"33,33", 1, 0, "33"}, {"33,33", 0, 0, "33"}, {"2,257", 1, 0, "2"},
+		{"7,5,31", 1, 0, "7,31"}, {"1025", 0, 0, ""}, {"2049", 0, 0, ""}, {"2049,2", 0, 0, "2"}, {"3,0", 1, 0, NULL}, {"0,3", 1, 0, "0"}
 	};
 	bool		floating = type == DEVICE_F32 || type == DEVICE_F64;
 	bool		fine = true;
@@ -350,7 +389,8 @@ test_order(uint8_t type)
 		const char *x;
 		int64_t		axis;
 		const char *top;			/* shape of TOPK's output */
-	}			shapes[] = {{"7", 0, "3"}, {"40", 0, "40"}, {"3,5", 0, "1,5"}, {"2,9,4", 1, "2,4,4"}, {"5", 0, "0"}, {"0", 0, "0"}};
+	}			shapes[] = {{"7", 0, "3"}, {"40", 0, "40"}, {"3,5", 0, "1,5"}, {"2,9,4", 1, "2,4,4"}, {"5", 0, "0"}, {"0", 0, "0"},
+		{"3,33", 1, "3,31"}, {"257", 0, "5"}, {"1024", 0, "64"}, {"1025", 0, "64"}, {"1025", 0, "65"}, {"1100,2", 0, "3,2"}};
 	bool		fine = true;
 
 	for (size_t s = 0; s < sizeof(shapes) / sizeof(*shapes); s++)
@@ -386,6 +426,16 @@ test_places(uint8_t type)
 			c.tensors[1] = tensor(DEVICE_I64, leads >> 1 & 1, "4");
 			c.tensors[2] = tensor(type, leads >> 2 & 1, "4,5");
 			c.tensors[3] = tensor(type, lead_of(c.tensors, 3), "3,5");
+			fine = compare(c, VALUES_PLACE, 1) && fine;
+			c.tensors[0] = tensor(type, leads & 1, "33");
+			c.tensors[1] = tensor(DEVICE_I64, leads >> 1 & 1, "65");
+			c.tensors[2] = tensor(type, leads >> 2 & 1, "65");
+			c.tensors[3] = tensor(type, lead_of(c.tensors, 3), "33");
+			fine = (fn == SCATTER_MUL || compare(c, VALUES_PLACE, 20)) && fine;
+			c.tensors[0] = tensor(type, leads & 1, "3,257");
+			c.tensors[1] = tensor(DEVICE_I64, leads >> 1 & 1, "2");
+			c.tensors[2] = tensor(type, leads >> 2 & 1, "2,257");
+			c.tensors[3] = tensor(type, lead_of(c.tensors, 3), "3,257");
 			fine = compare(c, VALUES_PLACE, 1) && fine;
 		}
 	tap_ok(fine, "scatter of %s", type_names[type]);

@@ -10,7 +10,7 @@
 
 #include "harness.h"
 
-#define ELEMENTS	4096			/* of a tensor at most, in all rows */
+#define ELEMENTS	16384			/* of a tensor at most, in all rows */
 
 /* ---- tensors as doubles ---- */
 
