@@ -17,8 +17,6 @@ const cuda_make_fn cuda_makers[DEVICE_OPCODES] = {
 	cuda_make_gate, cuda_make_pool, cuda_make_quantise
 };
 
-#define SUPPORTED_ON_HOST	0x10000	/* beside an op's number: what supports() says of those without a kernel */
-
 /* ---- places ---- */
 
 static uint64_t
@@ -202,7 +200,7 @@ cuda_supports(device *base, const device_op *op, const device_tensor *tensors)
 	making.placing = true;
 	making.status = &unused;
 	plan_make(&making);
-	supported = plan.launch != nullptr ? op->op : needs_kernel(op, tensors) ? 0 : op->op | SUPPORTED_ON_HOST;
+	supported = plan.launch != nullptr ? op->op : needs_kernel(op, tensors) ? 0 : op->op | DEVICE_SUPPORTS_HOST;
 	free(plan.own);
 	free(places);
 	return supported;

@@ -576,6 +576,8 @@ enum device_buffer
 	DEVICE_BUFFER_STAGING = 2		/* host memory that the device copies from and to directly */
 };
 
+#define DEVICE_SUPPORTS_HOST	0x10000	/* an opcode is less */
+
 struct device_program;
 struct device_weight;
 struct device_queue;
@@ -595,8 +597,9 @@ struct device_ops
 	void		(*info) (struct device *device, struct device_info *info);
 
 	/*
-	 * At placement.  Non-zero: this op is computed, by the kernel of that id.  Depends on
-	 * the op, its types and its items' shapes; never on a number of rows.
+	 * At placement.  Non-zero: this op is computed, by the kernel of that id; with DEVICE_SUPPORTS_HOST
+	 * in it by one of the device's host.  Depends on the op, its types and its items' shapes; never on a
+	 * number of rows.
 	 */
 	uint32_t	(*supports) (struct device *device, const struct device_op *op,
 							 const struct device_tensor *tensors);
