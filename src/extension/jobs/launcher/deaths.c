@@ -19,7 +19,7 @@ static bool
 is_nobodys_fault(const JobDeath *death)
 {
 	return !death->counted &&
-		(death->sqlstate == ERRCODE_CANNOT_CONNECT_NOW || death->sqlstate == ERRCODE_ADMIN_SHUTDOWN ||
+		(death->sqlstate == ERRCODE_CANNOT_CONNECT_NOW || death->sqlstate == ERRCODE_TOO_MANY_CONNECTIONS || death->sqlstate == ERRCODE_ADMIN_SHUTDOWN ||
 		 death->sqlstate == ERRCODE_CRASH_SHUTDOWN);
 }
 
