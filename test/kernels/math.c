@@ -1,7 +1,8 @@
 /*
  * math.c
  *	  The elementary functions of each instruction set: their error against the C library in
- *	  a wider type, their special values, and that all instruction sets agree to the bit.
+ *	  a wider type, their special values, and that all instruction sets agree to the bit; on the
+ *	  CUDA device, that those of our own do, and the errors of CUDA's.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -239,21 +240,15 @@ special_values(const struct cpu_kernels *kernels)
 	tap_ok(fine, "%s: zeros, infinities, NaN, denormals, overflow", kernels->arch);
 }
 
-/* Every function, any bit pattern, at any place of a vector. */
+#define BITS	4099
+
+/* Any bit pattern, and as many numbers near 0. */
 static void
-agreement(const struct cpu_kernels *kernels)
+any_numbers(uint32_t *x32, uint64_t *x64)
 {
-	enum
-	{
-		N = 4099
-	};
-	static uint32_t x32[N];
-	static uint64_t x64[N];
-	static uint32_t y32[2][N + 1];
-	static uint64_t y64[2][N + 1];
 	uint64_t	seed = 88172645463325252u;
 
-	for (int i = 0; i < N; i++)
+	for (int i = 0; i < BITS; i++)
 	{
 		seed ^= seed << 13;
 		seed ^= seed >> 7;
@@ -269,18 +264,30 @@ agreement(const struct cpu_kernels *kernels)
 			memcpy(&x32[i], &near32, 4);
 		}
 	}
+}
+
+/* Every function, any bit pattern, at any place of a vector. */
+static void
+agreement(const struct cpu_kernels *kernels)
+{
+	static uint32_t x32[BITS];
+	static uint64_t x64[BITS];
+	static uint32_t y32[2][BITS + 1];
+	static uint64_t y64[2][BITS + 1];
+
+	any_numbers(x32, x64);
 	for (int fn = 0; fn < UNARY_NOT; fn++)
 	{
 		double		f[2] = {0.25, 1.5};
 		bool		same;
 
-		cpu_kernels_scalar.f32.unary(fn, f, x32, y32[0], N);
-		cpu_kernels_scalar.f64.unary(fn, f, x64, y64[0], N);
-		kernels->f32.unary(fn, f, x32, y32[1], N);
-		kernels->f64.unary(fn, f, x64, y64[1], N);
+		cpu_kernels_scalar.f32.unary(fn, f, x32, y32[0], BITS);
+		cpu_kernels_scalar.f64.unary(fn, f, x64, y64[0], BITS);
+		kernels->f32.unary(fn, f, x32, y32[1], BITS);
+		kernels->f64.unary(fn, f, x64, y64[1], BITS);
 		same = memcmp(y32[0], y32[1], sizeof(y32[0])) == 0 && memcmp(y64[0], y64[1], sizeof(y64[0])) == 0;
 		/* one at a time */
-		for (int i = 0; i < N; i++)
+		for (int i = 0; i < BITS; i++)
 		{
 			uint32_t	one32;
 			uint64_t	one64;
@@ -293,11 +300,122 @@ agreement(const struct cpu_kernels *kernels)
 	}
 }
 
+/* ---- the CUDA device ---- */
+
+/* What is not made of operations that IEEE 754 defines, but is CUDA's. */
+static bool
+is_library(int fn)
+{
+	return (fn >= UNARY_SIN && fn <= UNARY_ATANH) || fn == UNARY_PROBIT;
+}
+
+/* y = fn(x) of n numbers, which are one item. */
+static bool
+device_unary(struct device *device, int fn, const double f[2], uint8_t type, const void *x, void *y, int64_t n)
+{
+	struct op_case c = {.op = {.op = DEVICE_OP_UNARY, .fn = (uint16_t) fn, .f = {f[0], f[1]}}, .inputs_count = 1};
+	struct status status;
+	bool		fine;
+
+	status_clear(&status);
+	c.tensors[0] = c.tensors[1] = case_tensor(type, DEVICE_LEAD_ROWS, 1, &n);
+	fine = case_compile(&c, device) && (device->ops->supports(device, &c.op, c.tensors) & DEVICE_SUPPORTS_HOST) == 0 &&
+		case_run(&c, 1, (void *[]) {(void *) x, y}, NULL, &status);
+	case_free(&c);
+	return fine;
+}
+
+static void
+cuda_agreement(struct device *device)
+{
+	static uint32_t x32[BITS] __attribute__((aligned(DEVICE_ALIGN)));
+	static uint64_t x64[BITS] __attribute__((aligned(DEVICE_ALIGN)));
+	static uint32_t y32[2][BITS + 13] __attribute__((aligned(DEVICE_ALIGN)));
+	static uint64_t y64[2][BITS + 5] __attribute__((aligned(DEVICE_ALIGN)));
+
+	any_numbers(x32, x64);
+	for (int fn = 0; fn < UNARY_NOT; fn++)
+	{
+		const double f[2] = {0.25, 1.5};
+		bool		same;
+
+		if (is_library(fn))
+			continue;
+		cpu_kernels_scalar.f32.unary(fn, f, x32, y32[0], BITS);
+		cpu_kernels_scalar.f64.unary(fn, f, x64, y64[0], BITS);
+		same = device_unary(device, fn, f, DEVICE_F32, x32, y32[1], BITS) &&
+			device_unary(device, fn, f, DEVICE_F64, x64, y64[1], BITS);
+		for (int i = 0; i < BITS && same; i++)
+			if (y32[0][i] != y32[1][i] || y64[0][i] != y64[1][i])
+			{
+				printf("# %08x gives %08x, not %08x; %016llx %016llx, not %016llx\n", x32[i], y32[1][i], y32[0][i],
+					   (unsigned long long) x64[i], (unsigned long long) y64[1][i], (unsigned long long) y64[0][i]);
+				same = false;
+			}
+		tap_ok(same, "cuda: function %d has the bits of the CPU's", fn);
+	}
+}
+
+/* CUDA C++ Programming Guide, Mathematical Functions: at most 4 ulps of any of these. */
+static void
+cuda_library(struct device *device)
+{
+	static const struct
+	{
+		int			fn;
+		double		low;
+		double		high;
+		long double (*exact) (long double);
+	}			library[] = {
+		{UNARY_SIN, -100, 100, sinl}, {UNARY_COS, -100, 100, cosl}, {UNARY_TAN, -1.5, 1.5, tanl},
+		{UNARY_ASIN, -1, 1, asinl}, {UNARY_ACOS, -1, 1, acosl}, {UNARY_ATAN, -50, 50, atanl},
+		{UNARY_SINH, -80, 80, sinhl}, {UNARY_COSH, -80, 80, coshl},
+		{UNARY_ASINH, -1e6, 1e6, asinhl}, {UNARY_ACOSH, 1, 1e6, acoshl}, {UNARY_ATANH, -0.99, 0.99, atanhl}
+	};
+	static float x32[BITS] __attribute__((aligned(DEVICE_ALIGN)));
+	static double x64[BITS] __attribute__((aligned(DEVICE_ALIGN)));
+	static float y32[BITS + 13] __attribute__((aligned(DEVICE_ALIGN)));
+	static double y64[BITS + 5] __attribute__((aligned(DEVICE_ALIGN)));
+
+	for (size_t l = 0; l < sizeof(library) / sizeof(*library); l++)
+	{
+		const double f[2] = {0, 0};
+		double		worst = 0;
+
+		for (int i = 0; i < BITS; i++)
+		{
+			x64[i] = library[l].low + (library[l].high - library[l].low) * i / (BITS - 1);
+			x32[i] = (float) x64[i];
+		}
+		if (!device_unary(device, library[l].fn, f, DEVICE_F32, x32, y32, BITS) ||
+			!device_unary(device, library[l].fn, f, DEVICE_F64, x64, y64, BITS))
+			worst = INFINITY;
+		for (int i = 0; i < BITS; i++)
+		{
+			worst = fmax(worst, ulps(true, (double) y32[i], library[l].exact((long double) x32[i]), 0));
+			worst = fmax(worst, ulps(false, y64[i], library[l].exact((long double) x64[i]), 0));
+		}
+		tap_ok(worst <= 4.5, "cuda: function %d, %.2f ulp", library[l].fn, worst);
+	}
+}
+
 int
 main(void)
 {
+	struct device *cuda = case_cuda_device(1);
+
+	if (cuda != NULL)
+	{
+		cuda_agreement(cuda);
+		cuda_library(cuda);
+		device_close(cuda);
+	}
+	else if (case_wants("cuda"))
+		tap_skip("cuda", "cannot be opened");
 	for (size_t t = 0; t < sizeof(tables) / sizeof(*tables); t++)
 	{
+		if (!case_wants("cpu"))
+			continue;
 		if (!available(tables[t]))
 		{
 			tap_skip(tables[t]->arch, "not on this processor");
