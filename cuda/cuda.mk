@@ -58,6 +58,7 @@ $(EMULATION_MODULE): $(EMULATION_OBJECTS)
 
 cuda: $(CUDA_MODULE)
 emulation: $(EMULATION_MODULE)
+emulation-objects: $(EMULATION_OBJECTS)
 
-.PHONY: cuda emulation
+.PHONY: cuda emulation emulation-objects
 

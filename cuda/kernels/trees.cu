@@ -435,6 +435,9 @@ cuda_make_trees(cuda_making *making)
 	own->call.rows_item = (uint64_t) cuda_elements(y, 0, y->rank - 1);
 	for (uint32_t t = 0; t < trees->trees_count; t++)
 		steps += 2 + trees->depths[t];
+	/* a tree's leaf has as many votes as there are to a leaf on average; half of the nodes are leaves */
+	if (trees->values == nullptr && trees->nodes_count != 0)
+		steps += 2.0 * trees->votes_first[trees->nodes_count] / trees->nodes_count * trees->trees_count;
 	plan->launch = launch_trees;
 	plan->flops_item = (double) own->call.rows_item * 10 * (steps + trees_votes_heard(trees) + trees->features);
 	plan->bytes_item = (double) own->call.rows_item * (own->key_bytes * ((double) trees->features + trees->targets) + 8 * steps);

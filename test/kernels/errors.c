@@ -270,18 +270,32 @@ test_budget(void)
 	small->ops->close(small);
 }
 
-int
-main(void)
+static void
+test_rows(void)
 {
-	device = case_device("cpu", NULL, 1);
 	test_casts();
 	test_texts();
 	test_lookup();
 	test_gather_and_division();
 	test_places();
 	test_refusals();
-	test_opening();
-	test_budget();
-	device->ops->close(device);
+	device_close(device);
+}
+
+int
+main(void)
+{
+	if (case_wants("cpu"))
+	{
+		device = case_device("cpu", NULL, 1);
+		test_rows();
+		test_opening();
+		test_budget();
+	}
+	device = case_cuda_device(1);
+	if (device != NULL)
+		test_rows();
+	else if (case_wants("cuda"))
+		tap_skip("cuda", "cannot be opened");
 	return tap_done();
 }

@@ -1,8 +1,8 @@
 /*
  * rows.c
  *	  Same row, same bits: a row at any place among strangers (NaN, infinities and huge
- *	  numbers among them), in batches of 1 to 1024 rows, on 1 or 2 threads, has the bits it
- *	  has alone.
+ *	  numbers among them), in batches of 1 to 1024 rows, on 1 or 2 threads or on the CUDA device, has the
+ *	  bits it has alone.
  *
  * The same checker is then given kernels that are wrong on purpose: a product that adds up
  * in another order for some numbers of rows, one whose last columns are not fused, a
@@ -367,41 +367,57 @@ check_the_checker(const char *arch)
 	device->ops->close(device);
 }
 
+static void
+check_device(struct device *device, const char *name)
+{
+	tap_ok(check_products(device, DEVICE_F32), "%s: products f32", name);
+	tap_ok(check_products(device, DEVICE_F64), "%s: products f64", name);
+	tap_ok(check_vectors(device, DEVICE_F32, 7) && check_vectors(device, DEVICE_F32, 37), "%s: functions f32", name);
+	tap_ok(check_vectors(device, DEVICE_F64, 5) && check_vectors(device, DEVICE_F64, 33), "%s: functions f64", name);
+}
+
+static void
+check_cpu(const char *arch, int threads)
+{
+	struct device_options options = {.threads = threads, .arch = arch};
+	struct status status;
+	struct device *device;
+	struct device_info info;
+	char		name[64];
+
+	status_clear(&status);
+	device = device_open("cpu", &options, &status);
+	if (device == NULL)
+	{
+		tap_skip(arch, "not on this processor");
+		return;
+	}
+	device->ops->info(device, &info);
+	snprintf(name, sizeof(name), "%s, %d threads", arch, threads);
+	if (info.threads != (uint32_t) threads)
+		tap_skip(arch, "fewer cores than threads");
+	else
+		check_device(device, name);
+	device->ops->close(device);
+	if (threads == 1)
+		check_the_checker(arch);
+}
+
 int
 main(void)
 {
 	static const char *const archs[] = {"scalar", "avx2", "avx512"};
+	struct device *cuda = case_cuda_device(1);
 
-	for (size_t a = 0; a < sizeof(archs) / sizeof(*archs); a++)
+	for (size_t a = 0; a < sizeof(archs) / sizeof(*archs) && case_wants("cpu"); a++)
 		for (int threads = 1; threads <= 2; threads++)
-		{
-			struct device_options options = {.threads = threads, .arch = archs[a]};
-			struct status status;
-			struct device *device;
-			struct device_info info;
-
-			status_clear(&status);
-			device = device_open("cpu", &options, &status);
-			if (device == NULL)
-			{
-				tap_skip(archs[a], "not on this processor");
-				continue;
-			}
-			device->ops->info(device, &info);
-			if (info.threads != (uint32_t) threads)
-				tap_skip(archs[a], "fewer cores than threads");
-			else
-			{
-				tap_ok(check_products(device, DEVICE_F32), "%s, %d threads: products f32", archs[a], threads);
-				tap_ok(check_products(device, DEVICE_F64), "%s, %d threads: products f64", archs[a], threads);
-				tap_ok(check_vectors(device, DEVICE_F32, 7) && check_vectors(device, DEVICE_F32, 37),
-					   "%s, %d threads: functions f32", archs[a], threads);
-				tap_ok(check_vectors(device, DEVICE_F64, 5) && check_vectors(device, DEVICE_F64, 33),
-					   "%s, %d threads: functions f64", archs[a], threads);
-			}
-			device->ops->close(device);
-			if (threads == 1)
-				check_the_checker(archs[a]);
-		}
+			check_cpu(archs[a], threads);
+	if (cuda != NULL)
+	{
+		check_device(cuda, "cuda");
+		device_close(cuda);
+	}
+	else if (case_wants("cuda"))
+		tap_skip("cuda", "cannot be opened");
 	return tap_done();
 }

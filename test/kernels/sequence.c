@@ -454,14 +454,33 @@ test_numerics(void)
 	return there;
 }
 
-int
-main(void)
+static void
+test_everything(bool narrow)
 {
-	bool		narrow = false;
-	static const char *const archs[] = {"scalar", "avx2", "avx512", "avx512-bf16"};
+	test_formulas();
+	test_nan(narrow);
+	test_infinities(false);
+	if (narrow)
+		test_infinities(true);
+}
 
-	for (uint32_t row = 0; row < ROWS; row++)
-		row_off[row + 1] = row_off[row] + lengths[row];
+static void
+test_batches(void)
+{
+	test_places();
+	test_empty();
+	test_passed_over();
+	test_refusals();
+	test_tokens();
+	test_estimates();
+}
+
+static void
+test_cpu(void)
+{
+	static const char *const archs[] = {"scalar", "avx2", "avx512", "avx512-bf16"};
+	bool		narrow = false;
+
 	for (size_t a = 0; a < sizeof(archs) / sizeof(*archs); a++)
 	{
 		struct device_options options = {.threads = 1, .arch = archs[a]};
@@ -478,22 +497,36 @@ main(void)
 		printf("# %s\n", archs[a]);
 		here = test_numerics();
 		narrow = narrow || here;
-		test_formulas();
-		test_nan(here);
-		test_infinities(false);
-		if (here)
-			test_infinities(true);
+		test_everything(here);
 		device->ops->close(device);
 	}
 	if (!narrow)
 		tap_skip("attention in bf16", "needs AVX512_BF16, and faster than float32");
 	device = case_device("cpu", NULL, 1);
-	test_places();
-	test_empty();
-	test_passed_over();
-	test_refusals();
-	test_tokens();
-	test_estimates();
+	test_batches();
 	device->ops->close(device);
+}
+
+int
+main(void)
+{
+	for (uint32_t row = 0; row < ROWS; row++)
+		row_off[row + 1] = row_off[row] + lengths[row];
+	if (case_wants("cpu"))
+		test_cpu();
+	device = case_cuda_device(1);
+	if (device != NULL)
+	{
+		struct sequence_case c = attention_bf16_case(1, 8, 0, 0);
+		bool		narrow = sequence_supported(&c, device);
+
+		sequence_free(&c);
+		tap_ok(narrow, "the CUDA device has attention in bf16");
+		test_everything(narrow);
+		test_batches();
+		device_close(device);
+	}
+	else if (case_wants("cuda"))
+		tap_skip("cuda", "cannot be opened");
 	return tap_done();
 }

@@ -2,7 +2,8 @@
  * sequence_rows.c
  *	  Same row, same bits, for the primitives of encoders: a row of any length has the bits
  *	  that it has alone at any place of a batch, among rows of other lengths, without tokens,
- *	  with NaN and infinities, on 1 or 2 threads; and the same bits for every instruction set.
+ *	  with NaN and infinities, on 1 or 2 threads or on the CUDA device; and the same bits for every
+ *	  instruction set.
  *
  * The same checker is then given kernels that are wrong on purpose, and must catch them.
  */
@@ -199,6 +200,18 @@ check_case(struct sequence_case *c, struct device *device, bool odd, float **ref
 
 static float *references[CASES][2][10];
 
+static void
+references_forget(void)
+{
+	for (int i = 0; i < cases_count; i++)
+		for (int odd = 0; odd < 2; odd++)
+			for (int l = 0; l < 10; l++)
+			{
+				free(references[i][odd][l]);
+				references[i][odd][l] = NULL;
+			}
+}
+
 static bool
 check_op(struct device *device, uint16_t op)
 {
@@ -298,10 +311,9 @@ check_the_checker(const char *arch)
 	}
 }
 
-int
-main(void)
+static void
+check_device(struct device *device, const char *name)
 {
-	static const char *const archs[] = {"scalar", "avx2", "avx512", "avx512-bf16"};
 	static const struct
 	{
 		uint16_t	op;
@@ -311,40 +323,58 @@ main(void)
 		{DEVICE_OP_GATE, "gates"}, {DEVICE_OP_POOL, "pooling"}
 	};
 
-	make_cases();
-	for (size_t a = 0; a < sizeof(archs) / sizeof(*archs); a++)
-		for (int threads = 1; threads <= 2; threads++)
-		{
-			struct device_options options = {.threads = threads, .arch = archs[a]};
-			struct status status;
-			struct device *device;
-			struct device_info info;
+	for (size_t o = 0; o < sizeof(ops) / sizeof(*ops); o++)
+		tap_ok(check_op(device, ops[o].op), "%s: %s", name, ops[o].name);
+}
 
-			status_clear(&status);
-			device = device_open("cpu", &options, &status);
-			if (device == NULL)
-			{
-				tap_skip(archs[a], "not on this processor");
-				continue;
-			}
-			device->ops->info(device, &info);
-			for (size_t o = 0; o < sizeof(ops) / sizeof(*ops); o++)
-				if (info.threads == (uint32_t) threads)
-					tap_ok(check_op(device, ops[o].op), "%s, %d threads: %s", archs[a], threads, ops[o].name);
-				else
-					tap_skip(archs[a], "fewer cores than threads");
-			device->ops->close(device);
-			if (threads == 1)
-				check_the_checker(archs[a]);
-		}
-	for (int i = 0; i < cases_count; i++)
+static void
+check_cpu(const char *arch, int threads)
+{
+	struct device_options options = {.threads = threads, .arch = arch};
+	struct status status;
+	struct device *device;
+	struct device_info info;
+	char		name[64];
+
+	status_clear(&status);
+	device = device_open("cpu", &options, &status);
+	if (device == NULL)
 	{
-		for (int l = 0; l < 10; l++)
-		{
-			free(references[i][0][l]);
-			free(references[i][1][l]);
-		}
-		sequence_free(&cases[i]);
+		tap_skip(arch, "not on this processor");
+		return;
 	}
+	device->ops->info(device, &info);
+	snprintf(name, sizeof(name), "%s, %d threads", arch, threads);
+	if (info.threads != (uint32_t) threads)
+		tap_skip(arch, "fewer cores than threads");
+	else
+		check_device(device, name);
+	device->ops->close(device);
+	if (threads == 1)
+		check_the_checker(arch);
+}
+
+int
+main(void)
+{
+	static const char *const archs[] = {"scalar", "avx2", "avx512", "avx512-bf16"};
+	struct device *cuda = case_cuda_device(1);
+
+	make_cases();
+	for (size_t a = 0; a < sizeof(archs) / sizeof(*archs) && case_wants("cpu"); a++)
+		for (int threads = 1; threads <= 2; threads++)
+			check_cpu(archs[a], threads);
+	if (cuda != NULL)
+	{
+		/* which has bits of its own */
+		references_forget();
+		check_device(cuda, "cuda");
+		device_close(cuda);
+	}
+	else if (case_wants("cuda"))
+		tap_skip("cuda", "cannot be opened");
+	references_forget();
+	for (int i = 0; i < cases_count; i++)
+		sequence_free(&cases[i]);
 	return tap_done();
 }

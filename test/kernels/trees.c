@@ -261,11 +261,10 @@ forest_check(struct device *device, const struct forest *f, uint16_t fn)
 }
 
 static void
-test_forests(int threads)
+test_forests(struct device *device, const char *name)
 {
 	static struct forest f;
 	static const char *const kinds[] = {"narrow", "wide", "float64"};
-	struct device *device = case_device("cpu", getenv("INFER_CPU"), threads);
 
 	for (int kind = 0; kind < 3; kind++)
 	{
@@ -284,11 +283,10 @@ test_forests(int threads)
 				several = several && forest_check(device, &f, TREES_SUM);
 				least = least && forest_check(device, &f, TREES_MIN) && forest_check(device, &f, TREES_MAX);
 			}
-		tap_ok(one, "%d threads, %s nodes, one target: right, and the same bits anywhere", threads, kinds[kind]);
-		tap_ok(several, "%d threads, %s nodes, three targets", threads, kinds[kind]);
-		tap_ok(least, "%d threads, %s nodes, the least and the greatest", threads, kinds[kind]);
+		tap_ok(one, "%s, %s nodes, one target: right, and the same bits anywhere", name, kinds[kind]);
+		tap_ok(several, "%s, %s nodes, three targets", name, kinds[kind]);
+		tap_ok(least, "%s, %s nodes, the least and the greatest", name, kinds[kind]);
 	}
-	device->ops->close(device);
 }
 
 static void
@@ -355,23 +353,37 @@ stumps_estimate(struct device *device, uint32_t votes)
 }
 
 static void
-test_estimate(void)
+test_estimate(struct device *device)
 {
-	struct device *device = case_device("cpu", NULL, 1);
 	uint64_t	few = stumps_estimate(device, 1);
 	uint64_t	many = stumps_estimate(device, 50);
 
 	tap_ok(few > 0 && many > 5 * few, "votes are a part of the predicted time (%llu nsec, and %llu of fifty times as many)",
 		   (unsigned long long) few, (unsigned long long) many);
-	device->ops->close(device);
 }
 
 int
 main(void)
 {
+	struct device *device;
+
 	test_keys();
-	test_forests(1);
-	test_forests(2);
-	test_estimate();
+	for (int threads = 1; threads <= 2 && case_wants("cpu"); threads++)
+	{
+		device = case_device("cpu", getenv("INFER_CPU"), threads);
+		test_forests(device, threads == 1 ? "1 thread" : "2 threads");
+		if (threads == 1)
+			test_estimate(device);
+		device->ops->close(device);
+	}
+	device = case_cuda_device(1);
+	if (device != NULL)
+	{
+		test_forests(device, "cuda");
+		test_estimate(device);
+		device_close(device);
+	}
+	else if (case_wants("cuda"))
+		tap_skip("cuda", "cannot be opened");
 	return tap_done();
 }
