@@ -82,6 +82,7 @@ struct cuda_device
 	uint32_t	hangs;				/* atomic: lost to a hang, so that nothing that waits for a GPU may be called */
 	char		library[32];		/* version of the library of products, "none" */
 	char		products[64];		/* what computes products, and why not the library */
+	char		lacks[48];			/* "cuBLASLt 13 not found", or "" */
 	struct cuda_library *products_library;	/* NULL: there is none */
 	char		numerics_id[64];
 	char		description[128];

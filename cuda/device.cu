@@ -323,6 +323,7 @@ cuda_info(device *base, device_info *info)
 	snprintf(info->numerics_id, sizeof(info->numerics_id), "%s", device->numerics_id);
 	snprintf(info->weight_layout, sizeof(info->weight_layout), "cuda");
 	snprintf(info->products, sizeof(info->products), "%s", device->products);
+	snprintf(info->detail, sizeof(info->detail), "%s", device->lacks);
 	info->precisions = (1u << DEVICE_PRECISIONS) - 1;
 	info->precision_default = bf16 ? DEVICE_PRECISION_BF16 : DEVICE_PRECISION_FULL;
 	info->threads = device->gpus_count;

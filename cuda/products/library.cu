@@ -109,7 +109,8 @@ cuda_library_open(cuda_device *device)
 		missing = "does not start";
 	if (missing != nullptr)
 	{
-		snprintf(device->products, sizeof(device->products), "own kernels (cuBLASLt %d %s)", major, missing);
+		snprintf(device->lacks, sizeof(device->lacks), "cuBLASLt %d %s", major, missing);
+		snprintf(device->products, sizeof(device->products), "own kernels (%s)", device->lacks);
 		library_free(library, device);
 		return;
 	}
@@ -347,7 +348,8 @@ void
 cuda_library_open(cuda_device *device)
 {
 	snprintf(device->library, sizeof(device->library), "none");
-	snprintf(device->products, sizeof(device->products), "own kernels (built without cuBLASLt)");
+	snprintf(device->lacks, sizeof(device->lacks), "built without cuBLASLt");
+	snprintf(device->products, sizeof(device->products), "own kernels (%s)", device->lacks);
 }
 
 void

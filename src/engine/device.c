@@ -145,6 +145,18 @@ device_close(struct device *device)
 		host->ops->close(host);
 }
 
+void
+device_names(struct device *device, struct device_names *names)
+{
+	struct device *host = device->host != NULL ? device->host : device;
+	struct device_info info = {0};
+
+	device->ops->info(device, &info);
+	memcpy(names->own, info.name, sizeof(names->own));
+	host->ops->info(host, &info);
+	memcpy(names->host, info.name, sizeof(names->host));
+}
+
 /* Bytes of one element in a tensor; 0 for a type that does not exist. */
 size_t
 device_type_bytes(uint8_t type)

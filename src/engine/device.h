@@ -737,6 +737,14 @@ extern void *device_buffer_alloc(struct device *device, struct device_queue *que
 								 struct status *status);
 extern void device_buffer_free(struct device *device, int kind, void *buffer);
 
+struct device_names					/* "cuda:0", and "cpu" of what it leaves to its host */
+{
+	char		own[64];
+	char		host[64];
+};
+
+extern void device_names(struct device *device, struct device_names *names);
+
 /* Whether its memory is another than the host's, and so what it holds of a model. */
 static inline bool
 device_has_memory(const struct device *device)

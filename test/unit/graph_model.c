@@ -495,9 +495,9 @@ test_profile(void)
 	good = fixture_run(&f) && memcmp(plain, fixture_output(&f, 0), sizeof(plain)) == 0;
 	tap_ok(good, "a profiled row has the same bits");
 	r = (struct infer_reader) {.data = f.request.reply + f.request.profile_offset, .size = f.request.profile_bytes};
-	good = f.request.profile_bytes > 0 && text_is(&r, "cpu");
+	good = f.request.profile_bytes > 0;
 	count = infer_get_u32(&r);
-	good = good && count == 1 && text_is(&r, "node 0") && text_is(&r, "MatMul + Add + Relu") && text_is(&r, "gemm + relu") &&
+	good = good && count == 1 && text_is(&r, "node 0") && text_is(&r, "MatMul + Add + Relu") && text_is(&r, "gemm + relu") && text_is(&r, "cpu") &&
 		infer_get_u64(&r) < UINT64_C(10000000000) && !r.failed && r.used == r.size;
 	tap_ok(good, "each primitive has its node, the operators fused into it, and a time (%u)", count);
 

@@ -92,9 +92,11 @@ check_support(struct compiler *c)
 	{
 		const struct device_op *op = &c->ops[i];
 		const char *function = device_function_name(op);
+		uint32_t	kernel = graph->device->ops->supports(graph->device, op, c->tensors);
 		char		label[512];
 
-		if (graph->device->ops->supports(graph->device, op, c->tensors) != 0)
+		graph->ops[graph->program_ops[i]].on_host = (kernel & DEVICE_SUPPORTS_HOST) != 0;
+		if (kernel != 0)
 			continue;
 		count++;
 		graph_node_label(graph, op->node, label, sizeof(label));

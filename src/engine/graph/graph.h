@@ -90,6 +90,7 @@ struct graph_value
 struct graph_op
 {
 	struct device_op device;		/* inputs and output are values; weight as compiled */
+	bool		on_host;			/* compiled: the device leaves it to its host */
 	bool		removed;			/* fused into another, or nobody wants what it computes */
 	int32_t		matrix;				/* GEMM: the constant value [K,N], or [N,K] if transposed */
 	bool		transposed;

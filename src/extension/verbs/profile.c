@@ -33,7 +33,6 @@ text_or_null(struct infer_reader *profile, bool *null)
 static void
 put_profile(ReturnSetInfo *result, struct infer_reader *profile)
 {
-	Datum		device = PointerGetDatum(take_text(profile));
 	uint32_t	count = infer_get_u32(profile);
 
 	for (uint32_t i = 0; i < count && !profile->failed; i++)
@@ -44,7 +43,7 @@ put_profile(ReturnSetInfo *result, struct infer_reader *profile)
 		values[0] = text_or_null(profile, &nulls[0]);
 		values[1] = text_or_null(profile, &nulls[1]);
 		values[2] = text_or_null(profile, &nulls[2]);
-		values[3] = device;
+		values[3] = PointerGetDatum(take_text(profile));
 		values[4] = Float8GetDatum(infer_get_u64(profile) / 1e6);
 		if (!profile->failed)
 			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);

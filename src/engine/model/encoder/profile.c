@@ -23,7 +23,8 @@ graph_ops(const struct encoder_part *part)
 }
 
 static void
-encode_graph_op(const struct encoder_model *m, const struct text_graph_op *op, uint64_t nsec, struct infer_writer *w)
+encode_graph_op(const struct encoder_model *m, const struct text_graph_op *op, const char *device, uint64_t nsec,
+				struct infer_writer *w)
 {
 	const struct onnx_node *node = op->node < 0 ? NULL : &m->encoder->graph->onnx.nodes[op->node];
 	const struct device_op named = {.op = op->op, .fn = op->fn};
@@ -37,6 +38,7 @@ encode_graph_op(const struct encoder_model *m, const struct text_graph_op *op, u
 	snprintf(text, sizeof(text), "%s%s%s", device_op_name(&named),
 			 function[0] == '\0' ? "" : op->op == DEVICE_OP_GEMM ? " + " : " ", function);
 	infer_put_string(w, text, strlen(text));
+	infer_put_string(w, device, strlen(device));
 	infer_put_u64(w, nsec);
 }
 
@@ -44,13 +46,12 @@ encode_graph_op(const struct encoder_model *m, const struct text_graph_op *op, u
 static void
 encode(const struct encoder_model *m, const struct encoder_part *part, const uint64_t *nsec, struct infer_writer *w)
 {
-	struct device_info info = {0};
+	struct device_names names;
 
-	m->device->ops->info(m->device, &info);
-	infer_put_string(w, info.name, strlen(info.name));
+	device_names(m->device, &names);
 	infer_put_u32(w, graph_ops(part) + m->program.ops_count);
 	for (uint32_t i = 0; i < graph_ops(part); i++)
-		encode_graph_op(m, &part->graph->ops[i], *nsec++, w);
+		encode_graph_op(m, &part->graph->ops[i], part->graph->ops[i].on_host ? names.host : names.own, *nsec++, w);
 	for (uint32_t i = 0; i < m->program.ops_count; i++)
 	{
 		const struct device_op *op = &m->program.ops[i];
@@ -62,6 +63,7 @@ encode(const struct encoder_model *m, const struct encoder_part *part, const uin
 		infer_put_string(w, m->program.labels[i], strlen(m->program.labels[i]));
 		infer_put_string(w, m->encoder->architecture, strlen(m->encoder->architecture));
 		infer_put_string(w, primitive, strlen(primitive));
+		infer_put_string(w, names.own, strlen(names.own));	/* what it has no kernel for is refused at load */
 		infer_put_u64(w, nsec[i]);
 	}
 }

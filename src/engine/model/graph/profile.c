@@ -72,18 +72,21 @@ describe(const struct graph *graph, const struct graph_op *op, struct texts *tex
 static void
 encode(const struct graph_model *m, const uint64_t *nsec, struct infer_writer *w)
 {
-	struct device_info info = {0};
+	struct device_names names;
 	struct texts texts;
 
-	m->device->ops->info(m->device, &info);
-	infer_put_string(w, info.name, strlen(info.name));
+	device_names(m->device, &names);
 	infer_put_u32(w, m->graph.program_ops_count);
 	for (uint32_t i = 0; i < m->graph.program_ops_count; i++)
 	{
-		describe(&m->graph, &m->graph.ops[m->graph.program_ops[i]], &texts);
+		const struct graph_op *op = &m->graph.ops[m->graph.program_ops[i]];
+		const char *device = op->on_host ? names.host : names.own;
+
+		describe(&m->graph, op, &texts);
 		infer_put_string(w, texts.node, strlen(texts.node));
 		infer_put_string(w, texts.operator_, strlen(texts.operator_));
 		infer_put_string(w, texts.primitive, strlen(texts.primitive));
+		infer_put_string(w, device, strlen(device));
 		infer_put_u64(w, nsec[i]);
 	}
 }
@@ -91,7 +94,7 @@ encode(const struct graph_model *m, const uint64_t *nsec, struct infer_writer *w
 static bool
 report(const struct graph_model *m, const uint64_t *nsec, struct model_request *request)
 {
-	size_t		most = 128 + m->graph.program_ops_count * (sizeof(struct texts) + 24);
+	size_t		most = 128 + m->graph.program_ops_count * (sizeof(struct texts) + sizeof(struct device_names));
 	struct infer_writer w = {.data = malloc(most), .size = most};
 	uint8_t    *to;
 

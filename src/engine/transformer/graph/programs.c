@@ -96,9 +96,10 @@ keep_ops(struct text_graph_program *p)
 	p->ops = graph_block(&p->memory, p->ops_count * sizeof(*p->ops));
 	for (uint32_t i = 0; p->ops != NULL && i < p->ops_count; i++)
 	{
-		const struct device_op *op = &p->graph.ops[p->graph.program_ops[i]].device;
+		const struct graph_op *from = &p->graph.ops[p->graph.program_ops[i]];
+		const struct device_op *op = &from->device;
 
-		p->ops[i] = (struct text_graph_op) {.node = op->node, .op = op->op, .fn = op->fn};
+		p->ops[i] = (struct text_graph_op) {.node = op->node, .op = op->op, .fn = op->fn, .on_host = from->on_host};
 	}
 	return p->ops != NULL;
 }

@@ -39,6 +39,7 @@ struct text_graph_op				/* of a program, for people */
 	int32_t		node;				/* or -1 */
 	uint16_t	op;
 	uint16_t	fn;
+	bool		on_host;			/* the device leaves it to its host */
 };
 
 struct text_graph_input				/* of tokens */
