@@ -78,12 +78,13 @@ struct cuda_binding					/* what runs are given by pointer */
 struct cuda_copy					/* of a tensor, between the GPU and where the host has it */
 {
 	cuda_place	place;
+	cuda_place	host;
 	uint64_t	bytes;				/* of one item */
 };
 
 /*
  * A run of ops that the host computes.  Its program's bindings are the graph's own, which it reads and writes where the
- * caller has them, and then mirrors: host memory with the layout of the arena's intermediate tensors.
+ * caller has them, and then mirrors: host memory that stands for places of the arena.
  */
 struct cuda_host
 {
@@ -95,7 +96,15 @@ struct cuda_host
 	cuda_copy  *down;
 	cuda_copy  *up;
 	uint32_t	mirrors_count;
-	cuda_place *mirrors;
+	cuda_place *mirrors;			/* offsets are those in host memory */
+};
+
+struct cuda_mirror					/* of a place in the arena, whose tensors follow one another there as they do here */
+{
+	uint64_t	place;				/* the offset there, */
+	uint64_t	offset;				/* and here */
+	uint64_t	bytes;				/* of one item, the largest tensor's */
+	uint8_t		lead;
 };
 
 struct device_program				/* immutable after compile, but for graphs */
@@ -107,6 +116,9 @@ struct device_program				/* immutable after compile, but for graphs */
 	uint32_t   *host_of;			/* by op: 1 + its place in hosts, or 0 */
 	uint32_t	hosts_count;
 	cuda_host  *hosts;
+	uint32_t	mirrors_count;
+	cuda_mirror *mirrors;
+	uint64_t	mirror_item[DEVICE_LEADS];
 	uint32_t	bindings_count;
 	uint32_t	bindings_most;		/* of the hosts' programs */
 	cuda_binding *bindings;

@@ -51,7 +51,7 @@ struct cuda_device;
 struct cuda_plan;
 struct cuda_run;
 
-struct cuda_gpu						/* memory.cu holds the lock of arenas, watch.cu what watches */
+struct cuda_gpu
 {
 	cuda_device *device;
 	int			ordinal;			/* CUDA's */
@@ -63,8 +63,9 @@ struct cuda_gpu						/* memory.cu holds the lock of arenas, watch.cu what watche
 	uint64_t	used;				/* atomic: weights, constants, arenas */
 	double		flops[DEVICE_PRECISIONS];	/* of products, per second: what the data sheet's formula says; [FULL]: F32 */
 	double		bytes_second;		/* of its memory */
-	cudaStream_t loading;			/* cuda_upload's: one at a time, under the lock */
-	pthread_mutex_t lock;
+	cudaStream_t loading;			/* cuda_upload's: one at a time, under its lock */
+	pthread_mutex_t loading_lock;
+	pthread_mutex_t lock;			/* of arenas */
 	struct cuda_arena *arenas;
 	struct cuda_watcher *watcher;
 	struct cuda_graphs *graphs;

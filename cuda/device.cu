@@ -185,6 +185,8 @@ start_gpu(cuda_device *device, cuda_gpu *gpu, uint64_t budget, status *status)
 	cudaError_t error = cudaSetDevice(gpu->ordinal);
 
 	gpu->device = device;
+	if (error == cudaSuccess && cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync) != cudaSuccess)
+		cudaGetLastError();			/* then threads that load spin while they wait */
 	if (error == cudaSuccess)
 		error = cudaFuncGetAttributes(&attributes, probe);
 	if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction)
@@ -253,6 +255,7 @@ cuda_close(device *base)
 		if (gpu->loading != nullptr && cudaSetDevice(gpu->ordinal) == cudaSuccess)
 			cudaStreamDestroy(gpu->loading);
 		pthread_mutex_destroy(&gpu->lock);
+		pthread_mutex_destroy(&gpu->loading_lock);
 	}
 	cudaGetLastError();
 	free(device);
@@ -285,7 +288,10 @@ cuda_open(const device_options *options, status *status)
 	device->beats[DEVICE_CONSTANTS] = options->load_beat;
 	good = choose_gpus(device, options->gpu, count, &others, status);
 	for (uint32_t g = 0; g < device->gpus_count; g++)
+	{
 		pthread_mutex_init(&device->gpus[g].lock, nullptr);
+		pthread_mutex_init(&device->gpus[g].loading_lock, nullptr);
+	}
 	for (uint32_t g = 0; good && g < device->gpus_count; g++)
 		good = start_gpu(device, &device->gpus[g], options->gpu_memory, status);
 	if (!good)

@@ -2,9 +2,9 @@
  * host.cu
  *	  Ops without a kernel: runs of them become programs of the host.
  *
- * A host segment reads and writes the caller's bindings where they are.  The arena's tensors that it reads or writes
- * have mirrors in host memory, at the same offsets: so that texts go from one segment to the next without ever leaving the
- * host, and the memory plan, which lets tensors follow one another in one place, holds there as it holds in the arena.
+ * A host segment reads and writes the caller's bindings where they are.  Each place of the arena that it reads or writes
+ * has a mirror in host memory, one for all segments: so that texts go from one to the next without ever leaving the host.
+ * Tensors that follow one another in one place of the arena do so in its mirror.
  *
  * Who has written a tensor last is told by its place, since views give one place several shapes.
  */
@@ -49,7 +49,7 @@ copy_add(cuda_copy *copies, uint32_t *count, const cuda_place *place)
 				copies[c].bytes = bytes;
 			return;
 		}
-	copies[(*count)++] = {*place, bytes};
+	copies[(*count)++] = {*place, *place, bytes};
 }
 
 /* Whether a plan of the GPU reads what op writes, before another op writes there. */
@@ -91,6 +91,54 @@ find_copies(const device_program *program, cuda_host *host)
 	}
 }
 
+/* ---- mirrors ---- */
+
+/* The place in host memory of one of the arena. */
+static cuda_place
+mirror_of(const device_program *program, const cuda_place *place)
+{
+	cuda_place	mirror = *place;
+
+	for (uint32_t m = 0; place->kind == CUDA_ARENA && m < program->mirrors_count; m++)
+		if (program->mirrors[m].place == place->offset && program->mirrors[m].lead == place->lead)
+			mirror.offset = program->mirrors[m].offset;
+	return mirror;
+}
+
+static void
+mirror_add(device_program *program, const cuda_place *place)
+{
+	uint64_t	bytes = CUDA_ALIGN(cuda_place_bytes(place));
+	uint32_t	m = 0;
+
+	if (place->kind != CUDA_ARENA)
+		return;
+	while (m < program->mirrors_count && (program->mirrors[m].place != place->offset || program->mirrors[m].lead != place->lead))
+		m++;
+	if (m == program->mirrors_count)
+		program->mirrors[program->mirrors_count++] = {place->offset, 0, 0, place->lead};
+	if (bytes > program->mirrors[m].bytes)
+		program->mirrors[m].bytes = bytes;
+}
+
+/* Places of all tensors of host segments, one behind the other. */
+static void
+place_mirrors(device_program *program)
+{
+	for (uint32_t o = 0; o < program->plans_count; o++)
+		for (uint32_t i = 0; program->host_of[o] != 0 && i <= program->plans[o].inputs_count; i++)
+			mirror_add(program, i < program->plans[o].inputs_count ? &program->plans[o].inputs[i] : &program->plans[o].output);
+	for (uint32_t m = 0; m < program->mirrors_count; m++)
+	{
+		cuda_mirror *mirror = &program->mirrors[m];
+
+		mirror->offset = program->mirror_item[mirror->lead];
+		program->mirror_item[mirror->lead] += mirror->bytes;
+	}
+}
+
+/* ---- compiling ---- */
+
 /* The host's tensors: those of the arena become bindings, each behind the graph's own. */
 static bool
 compile_host(device_program *program, cuda_host *host, const device_graph *graph, device_tensor *tensors, status *status)
@@ -108,9 +156,13 @@ compile_host(device_program *program, cuda_host *host, const device_graph *graph
 			if (t < 0 || tensors[t].constant != nullptr || tensors[t].binding >= 0)
 				continue;
 			place = cuda_place_of(&tensors[t]);
-			host->mirrors[host->mirrors_count] = place;
+			host->mirrors[host->mirrors_count] = mirror_of(program, &place);
 			tensors[t].binding = (int32_t) (graph->bindings_count + host->mirrors_count++);
 		}
+	for (uint32_t c = 0; c < host->down_count; c++)
+		host->down[c].host = mirror_of(program, &host->down[c].place);
+	for (uint32_t c = 0; c < host->up_count; c++)
+		host->up[c].host = mirror_of(program, &host->up[c].place);
 	part.tensors_count = graph->tensors_count;
 	part.ops_count = host->last - host->first;
 	part.bindings_count = graph->bindings_count + host->mirrors_count;
@@ -126,12 +178,13 @@ compile_host(device_program *program, cuda_host *host, const device_graph *graph
 }
 
 static bool
-host_arrays(device_program *program, cuda_host *host)
+host_arrays(device_program *program, cuda_host *host, size_t *places)
 {
 	size_t		tensors = 1;
 
 	for (uint32_t o = host->first; o < host->last; o++)
 		tensors += program->plans[o].inputs_count + 1;
+	*places += tensors;
 	host->down = (cuda_copy *) calloc(tensors, sizeof(*host->down));
 	host->up = (cuda_copy *) calloc(tensors, sizeof(*host->up));
 	host->mirrors = (cuda_place *) calloc(tensors, sizeof(*host->mirrors));
@@ -158,6 +211,7 @@ bool
 cuda_hosts_compile(device_program *program, const device_graph *graph, status *status)
 {
 	device_tensor *tensors = (device_tensor *) calloc((size_t) graph->tensors_count + 1, sizeof(*tensors));
+	size_t		places = 0;
 	bool		good;
 
 	program->hosts = (cuda_host *) calloc((size_t) program->plans_count / 2 + 1, sizeof(*program->hosts));
@@ -166,7 +220,15 @@ cuda_hosts_compile(device_program *program, const device_graph *graph, status *s
 		find_hosts(program);
 	program->bytes += program->hosts_count * sizeof(*program->hosts);
 	for (uint32_t h = 0; good && h < program->hosts_count; h++)
-		good = host_arrays(program, &program->hosts[h]);
+		good = host_arrays(program, &program->hosts[h], &places);
+	if (good && program->hosts_count > 0)
+	{
+		program->mirrors = (cuda_mirror *) calloc(places, sizeof(*program->mirrors));
+		program->bytes += places * sizeof(*program->mirrors);
+		good = program->mirrors != nullptr;
+	}
+	if (good && program->hosts_count > 0)
+		place_mirrors(program);
 	if (!good)
 		status_set(status, INFER_ERROR_MEMORY, "out of memory for the parts of a program that the host computes");
 	for (uint32_t h = 0; good && h < program->hosts_count; h++)
@@ -194,4 +256,5 @@ cuda_hosts_free(device_program *program)
 		free(host->mirrors);
 	}
 	free(program->hosts);
+	free(program->mirrors);
 }

@@ -73,7 +73,7 @@ host_layout(const device_program *program, const uint32_t items[DEVICE_LEADS], c
 	for (int lead = 0; lead < DEVICE_LEADS; lead++)
 	{
 		layout->mirror_base[lead] = at;
-		at = plus(at, times(program->arena_item[lead], layout->items[lead]));
+		at = plus(at, times(program->mirror_item[lead], layout->items[lead]));
 	}
 	if (program->hosts_count == 0)
 		return;

@@ -90,13 +90,13 @@ cuda_upload(cuda_gpu *gpu, void *to, const void *from, uint64_t bytes, status *s
 		return true;
 	if (!cuda_usable(gpu->device, status))
 		return false;
-	pthread_mutex_lock(&gpu->lock);
+	pthread_mutex_lock(&gpu->loading_lock);
 	error = cudaSetDevice(gpu->ordinal);
 	if (error == cudaSuccess)
 		error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, gpu->loading);
 	if (error == cudaSuccess)
 		error = cudaStreamSynchronize(gpu->loading);
-	pthread_mutex_unlock(&gpu->lock);
+	pthread_mutex_unlock(&gpu->loading_lock);
 	if (error == cudaSuccess)
 		return true;
 	cudaGetLastError();

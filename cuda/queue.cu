@@ -79,7 +79,7 @@ cuda_queue_create(device *base, int use, status *status)
 		gpu = __atomic_fetch_add(&device->queues_made, 1, __ATOMIC_RELAXED) % device->gpus_count;
 	queue->device = device;
 	queue->gpu = &device->gpus[gpu];
-	queue->use = use;
+	queue->use = use == DEVICE_CONSTANTS ? DEVICE_CONSTANTS : DEVICE_BATCHES;
 	pthread_mutex_init(&queue->lock, nullptr);
 	cuda_condition_init(&queue->changed);
 	queue->host = base->host->ops->queue_create(base->host, use, status);
@@ -167,11 +167,15 @@ cuda_queue_progress(device_queue *queue)
 	while (queue->completed < queue->tickets)
 	{
 		cuda_flight *flight = &queue->flights[(queue->completed + 1) % CUDA_FLIGHTS];
+		uint64_t	asked = cuda_now_nsec();
 		cudaError_t error = cuda_is_lost(device) ? cudaErrorUnknown : cudaEventQuery(flight->event);
 
 		if (error == cudaErrorNotReady)
 		{
-			if (!cuda_watch_hang(queue->gpu, flight->watched, flight->predicted, cuda_now_nsec()))
+			uint64_t	now = cuda_now_nsec();
+
+			flight->watched += now - asked; /* what the call took is not the GPU's time */
+			if (!cuda_watch_hang(queue->gpu, flight->watched, flight->predicted, now))
 				return;
 		}
 		else if (error != cudaSuccess)

@@ -171,7 +171,7 @@ run_down(cuda_call *call)
 
 /* ---- the host's part ---- */
 
-/* Where the host has a tensor. */
+/* Where the host has a tensor: a binding, or a mirror. */
 static uint8_t *
 host_address(const cuda_call *call, const cuda_place *place)
 {
@@ -190,7 +190,7 @@ cross(cuda_call *call, const cuda_copy *copies, uint32_t count, bool down)
 		const cuda_place *place = &copies[c].place;
 		uint64_t	bytes = items_bytes(call, place->lead, copies[c].bytes);
 		void	   *device = cuda_address(&call->run, place);
-		void	   *host = host_address(call, place);
+		void	   *host = host_address(call, &copies[c].host);
 
 		if (!(down ? copy(call, host, device, bytes, cudaMemcpyDeviceToHost) :
 			  copy(call, device, host, bytes, cudaMemcpyHostToDevice)))

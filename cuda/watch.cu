@@ -120,6 +120,7 @@ cuda_watch_event(cuda_gpu *gpu, cudaEvent_t event, uint64_t predicted)
 
 	for (;;)
 	{
+		uint64_t	asked = cuda_now_nsec();
 		cudaError_t error = cudaEventQuery(event);
 		uint64_t	now = cuda_now_nsec();
 		timespec	nap = {0, (long) cuda_watch_nap(gpu, began, predicted, now)};
@@ -131,6 +132,7 @@ cuda_watch_event(cuda_gpu *gpu, cudaEvent_t event, uint64_t predicted)
 			cudaGetLastError();
 			cuda_lose(gpu->device, "GPU %d answers errors: %s", gpu->ordinal, cudaGetErrorString(error));
 		}
+		began += now - asked;		/* what the call took is not the GPU's time */
 		if (cuda_is_lost(gpu->device) || cuda_watch_hang(gpu, began, predicted, now))
 			return false;
 		nanosleep(&nap, nullptr);

@@ -141,16 +141,17 @@ net_open(struct net *net, struct device *device, bool texts, uint32_t more)
 		case_fail("net", &status);
 }
 
+/* The queue first: it waits for what is in flight. */
 static inline void
 net_free(struct net *net)
 {
-	device_buffer_free(net->device, DEVICE_BUFFER_STAGING, net->x);
-	device_buffer_free(net->device, DEVICE_BUFFER_STAGING, net->y);
-	device_buffer_free(net->device, DEVICE_BUFFER_ARENA, net->arena);
 	if (net->queue != NULL)
 		net->device->ops->queue_free(net->queue);
 	if (net->program != NULL)
 		net->device->ops->program_free(net->device, net->program);
+	device_buffer_free(net->device, DEVICE_BUFFER_STAGING, net->x);
+	device_buffer_free(net->device, DEVICE_BUFFER_STAGING, net->y);
+	device_buffer_free(net->device, DEVICE_BUFFER_ARENA, net->arena);
 }
 
 static inline uint64_t
