@@ -232,6 +232,9 @@ struct device_tensor
  *	 tiles	for each 32 of K two such chains from +0, one of the even k and one of the odd; they are
  *			added, and that is added to the sum (TDPBF16PS: the same)
  * K is filled with zeros.
+ * The CUDA device is near these, not equal: its tensor cores take 16 of K at once, from k = 0 on, into one F32 sum, and round
+ * within as NVIDIA does not say; its library of products, which may compute F32 too, goes along K as it likes, though alike for
+ * every number of rows, and may store a NaN as another one.
  *
  * Products in INT8.  A vector x of K numbers becomes q[k] = x[k] · (127 / a) to the nearest whole
  * number, halves to even, where a is its greatest magnitude, with the scale a / 127; one of
