@@ -170,7 +170,8 @@ struct cuda_plan					/* immutable after compile */
 	/* For predictions: what an item costs, and what a run does. */
 	double		flops_item;			/* of the output's lead */
 	double		flops_token;		/* beside it, where that lead is ROWS */
-	double		flops_pair;			/* of a pair of a row's tokens (batch->pairs) */
+	double		flops_pair;			/* of a pair of a row's tokens (batch->pairs), */
+	double		pairs_token;		/* of which a token has so many at most; 0: as many as its row has tokens */
 	double		bytes_item;			/* read and written */
 	double		bytes_run;			/* whatever the number of items: a weight */
 	int			launches;			/* kernels of a run; 0 is taken for 1 */

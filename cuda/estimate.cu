@@ -16,12 +16,13 @@
 
 /* Pairs of tokens that look at each other; see device_batch. */
 static double
-pairs_of(const device_batch *batch)
+pairs_of(const cuda_plan *plan, const device_batch *batch)
 {
 	double		rows = batch->items[DEVICE_LEAD_ROWS];
 	double		tokens = batch->items[DEVICE_LEAD_TOKENS];
+	double		pairs = batch->pairs > 0 ? (double) batch->pairs : rows > 0 ? tokens * tokens / rows : 0;
 
-	return batch->pairs > 0 ? (double) batch->pairs : rows > 0 ? tokens * tokens / rows : 0;
+	return plan->pairs_token > 0 && pairs > plan->pairs_token * tokens ? plan->pairs_token * tokens : pairs;
 }
 
 static double
@@ -36,7 +37,7 @@ kernel_nsec(const cuda_gpu *gpu, const cuda_plan *plan, const device_batch *batc
 	if (plan->flops_token > 0)
 		flops += plan->flops_token * batch->items[DEVICE_LEAD_TOKENS];
 	if (plan->flops_pair > 0)
-		flops += plan->flops_pair * pairs_of(batch);
+		flops += plan->flops_pair * pairs_of(plan, batch);
 	if (plan->type == DEVICE_BF16)
 		rate = gpu->flops[DEVICE_PRECISION_BF16];
 	computing = flops * 1e9 / (rate * FLOPS_PART);

@@ -352,6 +352,8 @@ cuda_make_attention(cuda_making *making)
 	own->tensor = narrow ? attention_tensor((uint32_t) size) : nullptr;
 	plan->launch = launch_attention;
 	plan->flops_pair = (double) heads * (4.0 * (double) size + 20);
+	/* whole blocks of keys */
+	plan->pairs_token = plan->i[2] == 0 ? 0 : 2.0 * (double) plan->i[2] + 2 * ATTENTION_KEYS;
 	plan->bytes_item = 4.0 * (double) (heads * size) * (narrow ? 2 : 4);
 	return true;
 }

@@ -213,7 +213,7 @@ struct device_tensor
  *				lead NONE [H, 2·i[3] + 1], what is added for j − i from −i[3] to i[3], beyond them the ends.
  *				i[2]: only j with |j − i| ≤ i[2]; 0: all.  Keys are taken in blocks of a fixed size from the row's first
  *				token on; nothing of length × length is ever stored.  Where the device has it, x and y may both
- *				be BF16: products are then sums in pairs (below), and a weight is rounded where it meets a value.
+ *				be BF16: products are then as below (on a CPU: pairs), and a weight is rounded where it meets a value.
  * ROTARY		y = x with the first i[2] of the D = i[1] numbers of each of its first i[0] heads turned by
  *				the angle of the token's place in its row: (a, b) → (a·cos − b·sin, b·cos + a·sin), a and
  *				b being i[2]/2 apart (i[3] = 0) or neighbours (1).  in: x[…], table: lead NONE [P, i[2]],
@@ -225,12 +225,14 @@ struct device_tensor
  *				token's place in its row, from 1.
  *
  * Products in BF16.  A product of two BF16 numbers is exact in F32; sums are F32, rounded to
- * nearest even; denormal operands and sums are zeros of their sign.  One of two chains,
+ * nearest even; denormal operands and sums are zeros of their sign.  One of these chains,
  * which a device's numerics_id tells apart:
  *	 pairs	sum = x[k+1] · w[k+1] + sum, then sum = x[k] · w[k] + sum, each with one rounding, for
  *			k = 0, 2, …, from +0 (VDPBF16PS: Intel, Software Developer's Manual, volume 2C)
  *	 tiles	for each 32 of K two such chains from +0, one of the even k and one of the odd; they are
  *			added, and that is added to the sum (TDPBF16PS: the same)
+ *	 cores	the sums of each 16 of K are added to the sum (mma.m16n8k16: NVIDIA, PTX ISA, which leaves their
+ *			rounding to the card); denormals are kept
  * K is filled with zeros.
  * The CUDA device is near these, not equal: its tensor cores take 16 of K at once, from k = 0 on, into one F32 sum, and round
  * within as NVIDIA does not say; its library of products, which may compute F32 too, goes along K as it likes, though alike for
