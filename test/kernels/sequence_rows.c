@@ -53,7 +53,7 @@ make_cases(void)
 	add_case(attention_bf16_case(2, 16, 20, 0));
 	add_case(attention_bf16_case(1, 8, 100, 60));
 	add_case(attention_bf16_case(1, 96, 0, 0));
-	add_case(attention_bf16_case(1, 130, 0, 0));
+	add_case(attention_bf16_case(1, 130, 9, 0));
 	for (uint16_t fn = NORM_LAYER; fn <= NORM_RMS; fn++)
 	{
 		add_case(norm_case(fn, 37));
