@@ -1,0 +1,85 @@
+# The CUDA device below a whole server, over the emulation of CUDA: what it serves, and that no statement and no chunk
+# of a job is of two numerics when the GPU goes away in the middle.
+use strict;
+use warnings;
+use File::Copy;
+use FindBin;
+use lib "$FindBin::RealBin/../perl";
+use InferServer;
+use TinyModel;
+use Test::More;
+
+my $build = $ENV{INFER_BUILD} || "$FindBin::RealBin/../../build";
+my $emulated = "$build/engine/emulation/infer_cuda.so";
+plan skip_all => "the emulated CUDA device is not built ($emulated)" if !-e $emulated;
+
+# Beside the server's own libraries, where the engine's sandbox lets it read.
+my $bare = InferServer->start;
+my $library = $bare->bin_dir . "/../lib/infer_cuda_emulated_$$.so";
+my $cpu = $bare->safe_psql("SELECT numerics_id FROM infer.devices WHERE in_use");
+my $two = sql_bytes(add_model(2));
+sub install { copy($emulated, $library) or die "$library: $!"; chmod 0755, $library; return; }
+END { unlink $library if defined $library; }
+
+install();
+$bare->stop;
+$ENV{INFER_CUDA} = $library;
+my $server = InferServer->start('infer.device' => 'auto', 'infer.statement_batch_rows' => 64);
+
+# ---- what serves ----
+
+$server->safe_psql("SELECT infer.create_model('m', data => $two)");
+is($server->safe_psql("SELECT device, description, numerics_id <> '$cpu' AND numerics_id LIKE 'cuda-sm%', memory_budget > 0, detail FROM infer.devices"),
+	'cuda:0|Emulated GPU|t|t|cuBLASLt 13 not found', 'auto: the GPU serves, and what it lacks is said')
+  or diag($server->log_tail);
+is($server->safe_psql("SELECT infer.predict('m', 40)"), '42', 'a call is computed by it');
+is($server->safe_psql("SELECT count(*), min(y), max(y) FROM (SELECT infer.predict('m', g) - g AS y FROM generate_series(1, 1000) g) s"),
+	'1000|2|2', 'and the rows of a statement');
+is($server->safe_psql("SELECT DISTINCT device FROM infer.profile('m', 1)"), 'cuda:0', 'infer.profile names it');
+is($server->safe_psql("SELECT memory_used > 0 FROM infer.devices"), 't', 'what the model takes of it is counted');
+
+# ---- it goes away in the middle of a statement, and of a job ----
+
+sub rows_done { return $server->safe_psql("SELECT coalesce(sum(rows), 0) FROM infer.stats WHERE model = 'm'"); }
+
+sub lose_gpu
+{
+	unlink $library;
+	$server->wait_for_new_engine($server->kill_engine);
+	return;
+}
+
+$server->safe_psql('CREATE TABLE t AS SELECT g AS id, g::float8 AS x, NULL::float8 AS y FROM generate_series(1, 200000) g; ALTER TABLE t ADD PRIMARY KEY (id)');
+$server->safe_psql('SELECT infer.reset_stats()');
+my $session = $server->background_psql;
+$session->send("SELECT sum(infer.predict('m', x)) FROM t");
+ok($server->poll_query_until("SELECT coalesce(sum(rows), 0) > 500 FROM infer.stats WHERE model = 'm'"), 'a statement is under way');
+lose_gpu();
+$session->wait;
+like($session->errors, qr/IF001: the inference engine was replaced by one that computes other bits/, 'it fails when the engine computes by another device');
+like($session->errors, qr/computed by cuda-sm\S+, and the engine is \Q$cpu\E now/, 'and says by which');
+$session->quit;
+is($server->safe_psql("SELECT device, in_use FROM infer.devices ORDER BY in_use DESC"), "cpu|t\ncuda|f", 'the CPU serves now');
+is($server->safe_psql("SELECT sum(infer.predict('m', x) - x) FROM t"), '400000', 'and the statement succeeds when it is run again');
+
+install();
+$server->safe_psql('SELECT infer.restart_engine()');
+ok($server->poll_query_until("SELECT device = 'cuda:0' FROM infer.devices WHERE in_use"), 'restart_engine looks for the GPU again');
+my $job = $server->safe_psql("SELECT infer.submit_job('m', 't', input => 'x', output => 'y')");
+ok($server->poll_query_until("SELECT done > 500 FROM infer.jobs WHERE job = $job"), 'a job is under way');
+lose_gpu();
+is($server->safe_psql("SELECT infer.wait_job($job, timeout => '2 minutes')"), 'completed', 'it goes on by the CPU');
+is($server->safe_psql('SELECT count(*) FROM t WHERE y = x + 2'), '200000', 'and computes each row');
+
+# ---- who asked for the GPU gets no other bits ----
+
+install();
+$server->restart('infer.device' => 'cuda', 'infer.timeout' => '5s');
+is($server->safe_psql("SELECT infer.predict('m', 40)"), '42', 'cuda: the GPU serves');
+unlink $library;
+$server->kill_engine;
+like(($server->psql("SELECT infer.predict('m', 40)"))[2], qr/the inference engine/, 'without it calls fail');
+install();
+ok($server->poll_query_until("SELECT infer.predict('m', 40) = 42"), 'until it is back');
+$server->stop;
+done_testing();
