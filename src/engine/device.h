@@ -231,8 +231,6 @@ struct device_tensor
  *			k = 0, 2, …, from +0 (VDPBF16PS: Intel, Software Developer's Manual, volume 2C)
  *	 tiles	for each 32 of K two such chains from +0, one of the even k and one of the odd; they are
  *			added, and that is added to the sum (TDPBF16PS: the same)
- *	 cores	the sums of each 16 of K are added to the sum (mma.m16n8k16: NVIDIA, PTX ISA, which leaves their
- *			rounding to the card); denormals are kept
  * K is filled with zeros.
  * The CUDA device is near these, not equal: its tensor cores take 16 of K at once, from k = 0 on, into one F32 sum, and round
  * within as NVIDIA does not say; its library of products, which may compute F32 too, goes along K as it likes, though alike for
