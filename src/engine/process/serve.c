@@ -261,10 +261,14 @@ static void
 enter_sandbox(const struct options *options)
 {
 	char	   *socket_copy = strdup(options->socket);
-	struct sandbox_folder folders[] = {
-		{dirname(socket_copy), SANDBOX_WRITE}, {options->cache, SANDBOX_WRITE}, {NULL}
-	};
+	const char *library = library_path(options->library);
+	struct sandbox_folder folders[4] = {{dirname(socket_copy), SANDBOX_WRITE}};
+	int			count = 1;
 
+	if (options->cache != NULL)
+		folders[count++] = (struct sandbox_folder) {options->cache, SANDBOX_WRITE};
+	if (library != NULL)
+		folders[count] = (struct sandbox_folder) {library, SANDBOX_READ};	/* wherever it lies */
 	sandbox_enter(folders);
 	free(socket_copy);
 }
