@@ -262,7 +262,7 @@ static void
 test_soak(double seconds)
 {
 	static struct soak soak;
-	static const uint32_t chosen[SOAK_SUBJECTS] = {0, 1, 2, 3, 8, 16};
+	static const uint32_t chosen[SOAK_SUBJECTS] = {0, 1, 2, 3, 8, 14};
 	struct soaker soakers[SOAK_THREADS];
 	uint64_t	before = cuda_fixture_used(gpu);
 	uint64_t	bad = 0;
