@@ -61,7 +61,8 @@ include cuda/cuda.mk
 # ---- tests without a server: one program per file, linked with the engine ----
 
 UNIT_SOURCES = $(wildcard test/unit/*.c test/kernels/*.c test/conformance/*.c)
-UNIT_PROGRAMS = $(UNIT_SOURCES:test/%.c=$(ENGINE_BUILD)/test/%)
+EMULATION_TESTS = $(wildcard test/kernels/*.cc)
+UNIT_PROGRAMS = $(UNIT_SOURCES:test/%.c=$(ENGINE_BUILD)/test/%) $(EMULATION_TESTS:test/%.cc=$(ENGINE_BUILD)/test/%)
 FUZZ_SOURCES = $(wildcard test/fuzz/*.c)
 BENCH_SOURCES = $(wildcard bench/*.c)
 BENCH_PROGRAMS = $(BENCH_SOURCES:bench/%.c=$(ENGINE_BUILD)/bench/%)
@@ -69,6 +70,13 @@ BENCH_PROGRAMS = $(BENCH_SOURCES:bench/%.c=$(ENGINE_BUILD)/bench/%)
 $(ENGINE_BUILD)/test/%: test/%.c $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
 	$(ENGINE_CC) $(ENGINE_CFLAGS) -Isrc -Itest -MMD -MP -o $@ $< $(ENGINE_LIBRARY) $(ENGINE_LIBS)
+
+# Of the emulation of CUDA itself: with kernels of their own.
+EMULATION_RUNTIME = $(EMULATION_SOURCES:test/kernels/emulation/%.cc=$(EMULATION_BUILD)/runtime/%.o)
+
+$(ENGINE_BUILD)/test/kernels/%: test/kernels/%.cc $(EMULATION_RUNTIME)
+	@mkdir -p $(@D)
+	$(ENGINE_CXX) $(EMULATION_CXXFLAGS) -Itest -MMD -MP -o $@ $< $(EMULATION_RUNTIME) -ldl -lm -pthread
 
 $(ENGINE_BUILD)/bench/%: bench/%.c $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
