@@ -110,7 +110,7 @@ bounded(void *argument)
 	device->ops->info(device, &info);
 	used = info.bytes_used;
 	things = control->leaks(text, sizeof(text));
-	for (uint32_t cut = 4; right && cut + 4 <= PLANS; cut++)
+	for (uint32_t cut = 4; right && cut <= 16; cut++)
 		for (uint32_t rows = 1; right && rows <= 8; rows++)
 			for (int i = 0; right && i < 6; i++)
 			{

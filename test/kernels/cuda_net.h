@@ -227,7 +227,7 @@ world_begin(const char *variable, const char *value, int (*run) (void *argument)
 	{
 		int			ended;
 
-		alarm(60);
+		alarm(600);
 		if (variable != NULL)
 			setenv(variable, value, 1);
 		ended = run(argument);

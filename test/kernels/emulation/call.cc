@@ -247,7 +247,12 @@ control_set_seed(uint64_t seed)
 static uint64_t
 control_calls()
 {
-	return calls;
+	uint64_t	count;
+
+	pthread_mutex_lock(&lock);
+	count = calls;
+	pthread_mutex_unlock(&lock);
+	return count;
 }
 
 static void
@@ -303,7 +308,12 @@ control_leaks(char *text, size_t bytes)
 static uint64_t
 control_launches()
 {
-	return launches;
+	uint64_t	count;
+
+	pthread_mutex_lock(&lock);
+	count = launches;
+	pthread_mutex_unlock(&lock);
+	return count;
 }
 
 static void
