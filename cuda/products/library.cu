@@ -1,6 +1,10 @@
 /*
  * library.cu
  *	  cuBLASLt: finding it, and which products it gets.
+ *
+ * int8 stays with own kernels: rows of Q8 are neither signed nor aligned as the library wants them.  A bias or function that
+ * it does not do itself, or not to the last bit (its RELU of a NaN, an erf), is a pass of its own over the sums, which long
+ * products alone are worth.
  */
 #include "library.h"
 
@@ -155,6 +159,9 @@ choice_make(cuda_device *device, library_choice *choice, status *status)
 
 	choice->rows_most = rows_checked(&choice->form);
 	count = library_candidates(device->products_library, &choice->form, choice->rows_most, candidates);
+	if (count < 0)
+		return status_set(status, INFER_ERROR_DEVICE, "cuBLASLt failed to say how it computes a product of %lld x %lld",
+						  (long long) choice->form.k, (long long) choice->form.n);
 	for (int c = 0; c < count; c++)
 	{
 		choice->algorithm = candidates[c];
@@ -257,7 +264,7 @@ run_separate(const cuda_plan *plan, cuda_run *run, const cuda_library *library, 
 		part.x = (const uint8_t *) operands.x + p.row0 * shape->k * (plan->type == DEVICE_BF16 ? 2 : 4);
 		part.y = in_place ? (float *) operands.y + p.row0 * shape->n : (float *) cuda_scratch(run, plan);
 		p.sums = (const float *) part.y;
-		if (!library_multiply(library, (uint32_t) run->gpu_index, choice, &part, p.rows, run->stream))
+		if (library_multiply(library, (uint32_t) run->gpu_index, choice, &part, p.rows, run->stream) != LIBRARY_DONE)
 			return false;
 		cuda_launch(run, library_finish_kernel, dim3(cuda_blocks((uint64_t) (p.rows * shape->n / 4), 256)), dim3(256), p,
 					run->batch);
@@ -279,7 +286,7 @@ launch_library(const cuda_plan *plan, cuda_run *run)
 	if (run->error != cudaSuccess || rows == 0)
 		return;
 	done = shape->separate ? run_separate(plan, run, library, choice, operands, rows) :
-		library_multiply(library, (uint32_t) run->gpu_index, choice, &operands, rows, run->stream);
+		library_multiply(library, (uint32_t) run->gpu_index, choice, &operands, rows, run->stream) == LIBRARY_DONE;
 	if (!done && run->error == cudaSuccess)
 		run->error = cudaErrorUnknown;
 }

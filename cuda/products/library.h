@@ -95,19 +95,26 @@ struct library_product
 extern bool library_describe(const cuda_library *library, const library_form *form, const float *bias, int64_t rows,
 							 library_product *product);
 
-/* Algorithms that may be chosen, most promising first; their number. */
+enum library_result
+{
+	LIBRARY_DONE,
+	LIBRARY_REFUSES,				/* it does not compute that, ever */
+	LIBRARY_FAILS					/* this time: memory, the GPU */
+};
+
+/* Algorithms that may be chosen, most promising first; their number, which may be 0.  -1: the library failed. */
 #define LIBRARY_CANDIDATES	4
 extern int library_candidates(cuda_library *library, const library_form *form, int64_t rows,
 							  cublasLtMatmulAlgo_t candidates[LIBRARY_CANDIDATES]);
 
-/* y = x · w of any number of rows.  false: the library failed. */
-extern bool library_multiply(const cuda_library *library, uint32_t gpu, const library_choice *choice,
-							 const library_operands *operands, int64_t rows, cudaStream_t stream);
+/* y = x · w of any number of rows. */
+extern library_result library_multiply(const cuda_library *library, uint32_t gpu, const library_choice *choice,
+									   const library_operands *operands, int64_t rows, cudaStream_t stream);
 
 enum library_agreement
 {
 	LIBRARY_AGREES,
-	LIBRARY_DIFFERS,				/* or fails */
+	LIBRARY_DIFFERS,				/* or refuses some numbers of rows */
 	LIBRARY_UNKNOWN					/* and a status: it could not be checked */
 };
 

@@ -20,6 +20,8 @@ static const int64_t row_counts[] = {
 	2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 191, 255, 256, 257, 511, 513, 1024, 2048, 4096
 };									/* and as many as there may be */
 
+#define ROW_COUNTS		(sizeof(row_counts) / sizeof(*row_counts))
+
 enum verdict						/* of the kernels; what is worse is greater */
 {
 	VERDICT_FINE = 0,
@@ -174,9 +176,10 @@ fill(const library_choice *choice, const agree_memory *memory, cudaStream_t stre
 	return cudaSuccess;
 }
 
-/* The runs and comparisons, on the stream.  *refused: the library would not. */
+/* The runs and comparisons, on the stream.  *result: the library's; another one than LIBRARY_DONE ends them. */
 static cudaError_t
-run_all(const cuda_library *library, const library_choice *choice, const agree_memory *memory, cudaStream_t stream, bool *refused)
+run_all(const cuda_library *library, const library_choice *choice, const agree_memory *memory, cudaStream_t stream,
+		library_result *result)
 {
 	const library_form *form = &choice->form;
 	uint64_t	x_row = (uint64_t) form->k * (form->type == DEVICE_BF16 ? 2 : 4);
@@ -184,24 +187,24 @@ run_all(const cuda_library *library, const library_choice *choice, const agree_m
 	library_operands operands = {.x = memory->x, .w = memory->w, .bias = memory->bias, .y = memory->alone};
 	cudaError_t error = fill(choice, memory, stream);
 
-	for (int p = 0; p < PATTERN && error == cudaSuccess && !*refused; p++)
+	for (int p = 0; p < PATTERN && error == cudaSuccess && *result == LIBRARY_DONE; p++)
 	{
 		operands.x = memory->x + (uint64_t) p * x_row;
 		operands.y = memory->alone + (uint64_t) p * y_row;
-		*refused = !library_multiply(library, 0, choice, &operands, 1, stream);
+		*result = library_multiply(library, 0, choice, &operands, 1, stream);
 	}
-	if (error == cudaSuccess && !*refused)
+	if (error == cudaSuccess && *result == LIBRARY_DONE)
 		error = gpu_launch(agree_exact, dim3(cuda_blocks((uint64_t) (EXACT_ROWS * form->n), 128)), dim3(128), stream, *form, *memory);
 	operands.x = memory->x;
 	operands.y = memory->y;
-	for (size_t i = 0; i <= sizeof(row_counts) / sizeof(*row_counts) && error == cudaSuccess && !*refused; i++)
+	for (size_t i = 0; i <= ROW_COUNTS && error == cudaSuccess && *result == LIBRARY_DONE; i++)
 	{
-		int64_t		rows = i < sizeof(row_counts) / sizeof(*row_counts) ? row_counts[i] : choice->rows_most;
+		int64_t		rows = i < ROW_COUNTS ? row_counts[i] : choice->rows_most;
 
 		if (rows > choice->rows_most)
 			continue;
-		*refused = !library_multiply(library, 0, choice, &operands, rows, stream);
-		if (!*refused)
+		*result = library_multiply(library, 0, choice, &operands, rows, stream);
+		if (*result == LIBRARY_DONE)
 			error = gpu_launch(agree_compare, grid_of(rows * form->n), dim3(256), stream, (const uint32_t *) memory->y,
 							   (const uint32_t *) memory->alone, (uint64_t) rows, y_row / 4, memory->verdict);
 	}
@@ -217,7 +220,7 @@ library_agree(cuda_device *device, const library_choice *choice, status *status)
 	uint8_t    *base = (uint8_t *) cuda_memory_alloc(gpu, bytes, "the check of a product", status);
 	cudaStream_t stream = nullptr;
 	uint32_t	verdict = VERDICT_FINE;
-	bool		refused = false;
+	library_result result = LIBRARY_DONE;
 	cudaError_t error;
 
 	if (base == nullptr)
@@ -228,7 +231,9 @@ library_agree(cuda_device *device, const library_choice *choice, status *status)
 		error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
 	if (error == cudaSuccess)
 	{
-		error = run_all(device->products_library, choice, &memory, stream, &refused);
+		error = run_all(device->products_library, choice, &memory, stream, &result);
+		if (error == cudaSuccess && result == LIBRARY_FAILS)
+			error = cudaErrorUnknown;
 		if (error == cudaSuccess)
 			error = cudaMemcpyAsync(&verdict, memory.verdict, sizeof(verdict), cudaMemcpyDeviceToHost, stream);
 		if (cudaStreamSynchronize(stream) != cudaSuccess && error == cudaSuccess)
@@ -237,7 +242,7 @@ library_agree(cuda_device *device, const library_choice *choice, status *status)
 	}
 	cuda_memory_free(gpu, base, bytes);
 	if (error == cudaSuccess)
-		return refused || verdict != VERDICT_FINE ? LIBRARY_DIFFERS : LIBRARY_AGREES;
+		return result != LIBRARY_DONE || verdict != VERDICT_FINE ? LIBRARY_DIFFERS : LIBRARY_AGREES;
 	status_set(status, INFER_ERROR_DEVICE, "a product of %lld × %lld could not be checked: %s", (long long) choice->form.k,
 			   (long long) choice->form.n, cudaGetErrorString(error));
 	return LIBRARY_UNKNOWN;

@@ -99,6 +99,22 @@ sums_whole(const library_calls *calls, const cublasLtMatmulHeuristicResult_t *re
 		   parts <= 1 && reduction == CUBLASLT_REDUCTION_SCHEME_NONE;
 }
 
+static library_result
+result_of(cublasStatus_t status)
+{
+	switch (status)
+	{
+		case CUBLAS_STATUS_SUCCESS:
+			return LIBRARY_DONE;
+		case CUBLAS_STATUS_INVALID_VALUE:
+		case CUBLAS_STATUS_ARCH_MISMATCH:
+		case CUBLAS_STATUS_NOT_SUPPORTED:
+			return LIBRARY_REFUSES;
+		default:
+			return LIBRARY_FAILS;
+	}
+}
+
 int
 library_candidates(cuda_library *library, const library_form *form, int64_t rows,
 				   cublasLtMatmulAlgo_t candidates[LIBRARY_CANDIDATES])
@@ -106,21 +122,25 @@ library_candidates(cuda_library *library, const library_form *form, int64_t rows
 	cublasLtMatmulHeuristicResult_t results[4 * LIBRARY_CANDIDATES];
 	cublasLtMatmulPreferenceOpaque_t preference;
 	library_product product;
+	library_result result;
 	int			found = 0;
 	int			count = 0;
 
-	if (!preference_make(&library->calls, &preference) || !library_describe(library, form, (const float *) ALIGNED_W, rows, &product) ||
-		library->calls.MatmulAlgoGetHeuristic(library->handles[0], &product.operation, &product.w, &product.x, &product.y,
-											  &product.y, &preference, 4 * LIBRARY_CANDIDATES, results, &found) !=
-			CUBLAS_STATUS_SUCCESS)
+	if (!preference_make(&library->calls, &preference) ||
+		!library_describe(library, form, (const float *) ALIGNED_W, rows, &product))
 		return 0;
+	result = result_of(library->calls.MatmulAlgoGetHeuristic(library->handles[0], &product.operation, &product.w, &product.x,
+															 &product.y, &product.y, &preference, 4 * LIBRARY_CANDIDATES,
+															 results, &found));
+	if (result != LIBRARY_DONE)
+		return result == LIBRARY_FAILS ? -1 : 0;
 	for (int r = 0; r < found && count < LIBRARY_CANDIDATES; r++)
 		if (sums_whole(&library->calls, &results[r]))
 			candidates[count++] = results[r].algo;
 	return count;
 }
 
-bool
+library_result
 library_multiply(const cuda_library *library, uint32_t gpu, const library_choice *choice, const library_operands *operands,
 				 int64_t rows, cudaStream_t stream)
 {
@@ -134,13 +154,17 @@ library_multiply(const cuda_library *library, uint32_t gpu, const library_choice
 		const void *x = (const uint8_t *) operands->x + row0 * form->k * (form->type == DEVICE_BF16 ? 2 : 4);
 		void	   *y = (uint8_t *) operands->y + row0 * form->n * (form->y_type == DEVICE_BF16 ? 2 : 4);
 		library_product product;
+		library_result result;
 
-		if (!library_describe(library, form, operands->bias, count, &product) ||
-			library->calls.Matmul(library->handles[gpu], &product.operation, &one, operands->w, &product.w, x, &product.x, &zero,
-								  y, &product.y, y, &product.y, &choice->algorithm, nullptr, 0, stream) != CUBLAS_STATUS_SUCCESS)
-			return false;
+		if (!library_describe(library, form, operands->bias, count, &product))
+			return LIBRARY_REFUSES;
+		result = result_of(library->calls.Matmul(library->handles[gpu], &product.operation, &one, operands->w, &product.w, x,
+												 &product.x, &zero, y, &product.y, y, &product.y, &choice->algorithm, nullptr, 0,
+												 stream));
+		if (result != LIBRARY_DONE)
+			return result;
 	}
-	return true;
+	return LIBRARY_DONE;
 }
 
 #endif

@@ -97,17 +97,12 @@ products(void)
 	return *(uint64_t *) dlsym(handle, "emulation_library_products");
 }
 
-/* y of `rows` rows from the first on; *by_library: whether the run was the library's. */
-static void *
-multiply(struct device *device, size_t f, uint32_t first, uint32_t rows, bool *by_library)
+static struct op_case
+form_case(size_t f)
 {
 	const struct form *form = &forms[f];
 	struct op_case c = {.op = {.op = DEVICE_OP_GEMM, .fn = form->fn}, .inputs_count = form->bias ? 2 : 1};
-	void	   *bindings[3];
-	struct status status;
-	uint64_t	before;
 
-	status_clear(&status);
 	c.weight = (struct device_weight_desc) {
 		.type = DEVICE_F32, .precision = form->type == DEVICE_BF16 ? DEVICE_PRECISION_BF16 : DEVICE_PRECISION_FULL,
 		.k = form->k, .n = form->n, .stride_k = form->n, .stride_n = 1, .data = given[f].w
@@ -116,6 +111,20 @@ multiply(struct device *device, size_t f, uint32_t first, uint32_t rows, bool *b
 	if (form->bias)
 		c.tensors[1] = case_tensor(DEVICE_F32, DEVICE_LEAD_NONE, 1, &form->n);
 	c.tensors[c.inputs_count] = case_tensor(form->y_type, DEVICE_LEAD_ROWS, 1, &form->n);
+	return c;
+}
+
+/* y of `rows` rows from the first on; *by_library: whether the run was the library's. */
+static void *
+multiply(struct device *device, size_t f, uint32_t first, uint32_t rows, bool *by_library)
+{
+	const struct form *form = &forms[f];
+	struct op_case c = form_case(f);
+	void	   *bindings[3];
+	struct status status;
+	uint64_t	before;
+
+	status_clear(&status);
 	bindings[0] = case_alloc((size_t) (rows * form->k) * 4);
 	memcpy(bindings[0], (uint8_t *) given[f].x + (size_t) (first * form->k) * bytes_of(form->type),
 		   (size_t) (rows * form->k) * bytes_of(form->type));
@@ -205,6 +214,77 @@ test_mode(const char *mode, const char *said, uint32_t ours)
 	device_close(device);
 }
 
+static struct device *
+device_quietly(void)
+{
+	struct device_options options = {.threads = 1, .library = case_cuda_library(), .gpu = -1};
+	struct status status;
+	struct device *device;
+
+	status_clear(&status);
+	setenv("INFER_EMULATED_CUBLASLT", "fine", 1);
+	device = device_open("cuda", &options, &status);
+	if (device == NULL)
+		case_fail("open", &status);
+	return device;
+}
+
+/*
+ * Each call in turn that a check makes of CUDA fails: then the model cannot be loaded, and nothing is kept of the check; it never
+ * is another kernel that computes it from then on.
+ */
+static void
+test_failures(void)
+{
+	const struct emulation_control *control = case_emulation();
+	uint32_t	failures = 0;
+	bool		fine = true;
+	bool		over = false;
+
+	while (!over && failures < 10000)
+	{
+		struct device *device = device_quietly();
+		struct op_case c = form_case(2);
+		struct device_graph graph = {0};
+		struct device_info before;
+		struct device_info after;
+		struct status status;
+		bool		by_library;
+
+		status_clear(&status);
+		for (uint32_t i = 0; i <= c.inputs_count; i++)
+			c.tensors[i].binding = (int32_t) i;
+		c.op.inputs = (int32_t[]) {0, 1};
+		c.op.inputs_count = c.inputs_count;
+		c.op.output = (int32_t) c.inputs_count;
+		c.packed = device->ops->weight_pack(device, &c.weight, &status);
+		graph.tensors_count = c.inputs_count + 1;
+		graph.tensors = c.tensors;
+		graph.ops_count = 1;
+		graph.ops = &c.op;
+		graph.weights_count = 1;
+		graph.weights = &c.packed;
+		graph.bindings_count = c.inputs_count + 1;
+		device->ops->info(device, &before);
+		control->fail(++failures, 2 /* cudaErrorMemoryAllocation */, EMULATION_FAILS_ONCE);
+		c.program = device->ops->compile(device, &graph, &status);
+		over = control->failed() == NULL;
+		control->fail(0, 0, 0);
+		device->ops->info(device, &after);
+		if (c.program != NULL)
+			device->ops->program_free(device, c.program);
+		else
+			fine = fine && status.message[0] != '\0' && after.bytes_used == before.bytes_used;
+		free(multiply(device, 2, 0, 5, &by_library));
+		if (!by_library)
+			printf("# own kernels after the failure of call %u\n", failures);
+		fine = fine && by_library;
+		device->ops->weight_free(device, c.packed);
+		device_close(device);
+	}
+	tap_ok(fine && over, "%u calls fail in turn, and none decides who computes", failures - 1);
+}
+
 #define ALL		0x7F
 
 int
@@ -246,5 +326,6 @@ main(void)
 
 	/* a bias that is added in a pass of its own cannot be forgotten */
 	test_mode("bias", "cuBLASLt 130100", 1 << 1 | 1 << 2 | 1 << 4);
+	test_failures();
 	return tap_done();
 }
