@@ -20,6 +20,7 @@
 #include "engine/model/model.h"
 #include "engine/status.h"
 #include "tap.h"
+#include "test_device.h"
 
 #define ENCODER_FOLDER		"test/fixtures/text/"
 #define ENCODER_REGION		(16u << 20)
@@ -55,7 +56,7 @@ encoder_device(int threads)
 	struct status status = {0};
 
 	if (devices[threads] == NULL)
-		devices[threads] = device_open("cpu", &options, &status);
+		devices[threads] = device_open(test_device(&options), &options, &status);
 	if (devices[threads] == NULL)
 	{
 		fprintf(stderr, "no device: %s\n", status.message);

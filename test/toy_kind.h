@@ -34,6 +34,8 @@ enum toy_value
 	TOY_LOST = -4,					/* the device is lost */
 	TOY_MEMORY = -5,				/* a batch with this row and more than four others is out of memory */
 	TOY_ABORT = -6,
+	TOY_RUNS = -7,					/* takes 20 msec; y is how many runs of toys go on then */
+	TOY_TOGETHER = -8,				/* waits until two of them have gone on at once, 5 s at most; y is how many ever did */
 
 	/* of a toy with texts, as it prepares */
 	TOY_NO_TEXT = -11,				/* this row fails */
@@ -79,6 +81,8 @@ toy_recognises(const struct model_files *files)
 static const struct model_ops toy_ops;
 static const struct model_ops toy_texts_ops;
 static int	toy_open_requests;		/* atomic */
+static uint32_t toy_runs;			/* atomic: that go on */
+static uint32_t toy_runs_most;		/* atomic */
 
 static struct model *
 toy_open(const struct model_files *files, const char *options, struct device *device, struct status *status)
@@ -141,10 +145,29 @@ toy_behave(float x, uint32_t rows, struct status *status)
 			return status_set(status, INFER_ERROR_DEVICE_LOST, "the toy device is lost");
 		case TOY_MEMORY:
 			return rows <= 5 || status_set(status, INFER_ERROR_MEMORY, "out of toy memory");
+		case TOY_RUNS:
+			usleep(20000);
+			return true;
+		case TOY_TOGETHER:
+			for (int i = 0; i < 5000 && __atomic_load_n(&toy_runs_most, __ATOMIC_SEQ_CST) < 2; i++)
+				usleep(1000);
+			return true;
 	}
 	if (x >= TOY_SLEEP)
 		usleep((useconds_t) (x - TOY_SLEEP) * 1000);
 	return true;
+}
+
+static float
+toy_result(const struct toy *toy, float x)
+{
+	if (toy->counts)
+		return (float) TOY_ALLOCATIONS();
+	if (!toy->calm && x == TOY_RUNS)
+		return (float) __atomic_load_n(&toy_runs, __ATOMIC_SEQ_CST);
+	if (!toy->calm && x == TOY_TOGETHER)
+		return (float) __atomic_load_n(&toy_runs_most, __ATOMIC_SEQ_CST);
+	return 2 * x + 1;
 }
 
 static void
@@ -155,8 +178,7 @@ toy_row(struct model *model, struct model_request *request, uint32_t row, float 
 	if (x == TOY_ROW_ERROR)
 		model_row_error(request, row, INFER_ERROR_INPUT, "the toy does not like this row", NULL, NULL);
 	if (request->outputs[0].type != INFER_TYPE_NONE)
-		((float *) (region + request->outputs[0].data_offset))[row] = ((struct toy *) model)->counts ?
-			(float) TOY_ALLOCATIONS() : 2 * x + 1;
+		((float *) (region + request->outputs[0].data_offset))[row] = toy_result((struct toy *) model, x);
 	if (model->signature.outputs_count > 1)
 	{
 		char		text[32];
@@ -173,8 +195,7 @@ toy_value(const struct model_request *request, uint32_t row)
 }
 
 static bool
-toy_run(struct model *model, struct device_queue *queue, struct model_yield *yield, const struct model_slice *slices,
-		uint32_t slices_count, struct status *status)
+toy_rows(struct model *model, const struct model_slice *slices, uint32_t slices_count, struct status *status)
 {
 	uint32_t	rows = 0;
 
@@ -194,8 +215,23 @@ toy_run(struct model *model, struct device_queue *queue, struct model_yield *yie
 		}
 	}
 	if (((struct toy *) model)->grows)
-		model->bytes = 1 << 20;
+		__atomic_store_n(&model->bytes, 1 << 20, __ATOMIC_RELAXED);
 	return true;
+}
+
+static bool
+toy_run(struct model *model, struct device_queue *queue, struct model_yield *yield, const struct model_slice *slices,
+		uint32_t slices_count, struct status *status)
+{
+	uint32_t	runs = __atomic_add_fetch(&toy_runs, 1, __ATOMIC_SEQ_CST);
+	uint32_t	most = __atomic_load_n(&toy_runs_most, __ATOMIC_SEQ_CST);
+	bool		fine;
+
+	while (most < runs && !__atomic_compare_exchange_n(&toy_runs_most, &most, runs, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
+	fine = toy_rows(model, slices, slices_count, status);
+	__atomic_sub_fetch(&toy_runs, 1, __ATOMIC_SEQ_CST);
+	return fine;
 }
 
 static uint64_t

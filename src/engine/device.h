@@ -66,7 +66,8 @@
  * A run keeps its arena from its first segment to its last; others may run between on other arenas.
  *
  * Several queues of DEVICE_BATCHES may be in use at once, a thread each (info.inflight_max says how many are
- * worth it): two for each GPU, so that one batch is gathered while another computes.
+ * worth it): two for each GPU, so that one batch is gathered while another computes.  Queues of batches are given to GPUs
+ * in turn, as they are created; info.threads counts these then.
  *
  * What decoders will add: buffer kind KV, copy(queue, list of {dst, src, bytes}) → ticket, and ops over
  * kv_table [seqs × blocks], kv_len, logit_rows; their bindings add position.
@@ -547,7 +548,7 @@ struct device_info
 	uint64_t	bytes_used;			/* weights; an arena is checked beside them at enqueue */
 	uint32_t	threads;
 	bool		async;
-	uint32_t	inflight_max;		/* segments */
+	uint32_t	inflight_max;		/* queues of batches that are worth it, with a run in flight each */
 	uint32_t	align;				/* bytes */
 };
 
@@ -562,7 +563,8 @@ struct device_options
 	int			gpu;				/* CUDA's ordinal; -1: all of those like the first */
 	struct device *host;			/* for a device that leaves ops to the CPU: opened, and closed by who opened it */
 	struct status *passed_over;		/* "auto": why it is not the CUDA device; or NULL */
-	uint64_t   *beat;				/* raised at every claimed chunk of a batch */
+	uint64_t   *beat;				/* raised at every claimed chunk of a batch; NULL where several are in flight, whose
+									 * runners speak for each */
 	uint64_t   *load_beat;			/* and of what is computed at load */
 	uint32_t   *load_busy;			/* not 0 while something is */
 };

@@ -4,7 +4,8 @@
  *
  * Nouns
  *	loop		the thread that reads sockets, regions and the control pipe
- *	scheduler	the thread that runs batches which the loop does not run itself
+ *	runner		a thread that runs batches which the loop does not run itself: as many as there are lanes
+ *	lane		one of the device's queues, with the batches that are on it: scheduler/lane.h
  *	loader		the thread that opens, checks and closes models
  *	preparers	the threads that turn texts into tokens before their requests are queued
  *	connection	a client: its socket, its regions
@@ -51,6 +52,7 @@
 #define ENGINE_ENTRIES_MAX	8192
 #define ENGINE_LOADS_MAX	1024		/* that wait for the loader */
 #define ENGINE_INLINE_NSEC	200000	/* a batch predicted to be shorter runs on the loop */
+#define ENGINE_LANES_MAX	16
 
 struct connection;
 struct engine;
@@ -90,7 +92,9 @@ struct request
 	uint32_t	batches;
 	uint32_t	batch_rows;
 	uint32_t	rows_failed;
-	uint64_t	reply_mark;			/* reply_used and overflow_bytes before the run that goes on */
+	uint32_t	turns;				/* batches that run and have rows of it */
+	bool		turns_alone;		/* atomic: there was no second one since there was none */
+	uint64_t	reply_mark;			/* of the one: reply_used and overflow_bytes before the run that goes on */
 	uint64_t	overflow_mark;
 
 	/* for display */
@@ -219,12 +223,13 @@ struct entry
 	uint64_t	segments_long;		/* longer than a slice by prediction */
 };
 
-struct turn							/* a batch on the device; of whoever set running */
+struct turn							/* a batch on the device; of whoever has its lane */
 {
 	struct batch batch;
 	struct model_slice slices[BATCH_SLICES_MAX];	/* of the batch */
 	struct model_slice parts[BATCH_SLICES_MAX];		/* of a part of it, if it failed */
 	struct engine *engine;
+	struct lane *lane;
 	struct runner *runner;
 	struct model_yield yield;
 	uint32_t	interrupted;		/* since the last segment */
@@ -233,10 +238,20 @@ struct turn							/* a batch on the device; of whoever set running */
 	uint64_t	nsec;				/* device time of the segments before */
 };
 
+struct lane
+{
+	struct device_queue *queue;
+	struct busy_clock *unit;
+	bool		taken;				/* nobody else may enqueue */
+	bool		silent;				/* since the page's last beat */
+	uint64_t	ends;				/* nsec: what is on it, by prediction */
+	struct turn turns[BATCH_DEPTH];	/* a batch, and those that interrupt it */
+};
+
 struct engine
 {
 	pthread_mutex_t lock;
-	pthread_cond_t work;			/* for the scheduler */
+	pthread_cond_t work;			/* for the runners: there may be a batch for one of them */
 	pthread_cond_t loads;			/* for the loader */
 	pthread_cond_t closed;			/* from the loader: a model has been closed */
 
@@ -250,19 +265,20 @@ struct engine
 	uint32_t	cores;				/* usable */
 
 	struct device *device;
-	struct device_queue *queue;
 	struct device_info info;		/* as at the start */
 	struct status passed_over;		/* why it is not the CUDA device, where infer.device is auto */
 
 	struct batch_policy policy;
 	struct prepare prepare;
-	bool		running;			/* a batch is on the device: nobody else may enqueue */
-	struct turn turns[BATCH_DEPTH];	/* of whoever set running: a batch, and those that interrupt it */
-	uint64_t	busy_nsec;			/* since the last reset, without the segment that runs */
-	uint64_t	batch_began;		/* nsec, of the segment that runs; not before the last reset */
+	struct lane *lanes;				/* lanes_count, as long as the engine runs */
+	uint32_t	lanes_count;
+	uint32_t	lanes_taken;
+	bool		alone;				/* a marked row has the device: no other lane begins */
+	struct busy_clock units[ENGINE_LANES_MAX];	/* units_count */
+	uint32_t	units_count;
+	uint64_t	busy_before;		/* nsec that they were busy before the last reset, in sum */
 	struct outbox outbox;
 	uint32_t	batches_refused;	/* atomic: of which the device took nothing, since it last did */
-	uint64_t	batch_ends;			/* predicted, nsec */
 
 	struct entry *buckets[ENGINE_BUCKETS];
 	uint32_t	entries_count;

@@ -62,18 +62,46 @@ test_settings(void)
 static void
 test_counters(void)
 {
-	static struct engine engine;
+	static struct engine engine = {.units_count = 1};
 	static struct entry entry;
 
-	counters_segment_begins(&engine, 1000);
-	counters_segment_ends(&engine, &entry, 1500);
+	counters_segment_begins(&engine.units[0], 1000);
+	counters_segment_ends(&engine.units[0], &entry, 1000, 1500);
+	counters_segment_begins(&engine.units[0], 1600);
 	counters_reset(&engine, 2000);
-	counters_segment_ends(&engine, &entry, 1900);
-	tap_ok(engine.busy_nsec == 0 && counters_busy(&engine, 2000) == 0 && counters_elapsed(&engine, 1900) == 1,
-		   "times before the last reset count for nothing");
-	counters_segment_begins(&engine, 2100);
-	engine.running = true;
-	tap_ok(counters_busy(&engine, 2300) == 200 && counters_elapsed(&engine, 2300) == 300, "and those after it do");
+	counters_segment_ends(&engine.units[0], &entry, 1600, 1900);
+	tap_ok(counters_busy(&engine, 2000) == 0 && counters_elapsed(&engine, 1900) == 1, "times before the last reset count for nothing");
+	counters_segment_begins(&engine.units[0], 2100);
+	tap_ok(counters_busy(&engine, 2300) == 100 && counters_elapsed(&engine, 2300) == 300, "and those after it do");
+}
+
+/* Segments that a device works on at once. */
+static void
+test_shared_time(void)
+{
+	static struct engine engine = {.units_count = 1};
+	static struct entry entry;
+	struct busy_clock *unit = &engine.units[0];
+	uint64_t	first, second, third;
+
+	counters_segment_begins(unit, 0);
+	counters_segment_begins(unit, 500);
+	first = counters_segment_ends(unit, &entry, 0, 1000);
+	second = counters_segment_ends(unit, &entry, 500, 2000);
+	tap_ok(first == 1000 && second == 1000 && counters_busy(&engine, 5000) == 2000,
+		   "of two segments the one that ends later had what was left of the time that the device was busy (%llu and %llu)",
+		   (unsigned long long) first, (unsigned long long) second);
+	counters_segment_begins(unit, 10000);
+	counters_segment_begins(unit, 10100);
+	first = counters_segment_ends(unit, &entry, 10100, 10200);
+	counters_segment_begins(unit, 10300);
+	second = counters_segment_ends(unit, &entry, 10000, 11000);
+	third = counters_segment_ends(unit, &entry, 10300, 11100);
+	tap_ok(first == 100 && second == 900 && third == 100 && counters_busy(&engine, 12000) == 3100 && entry.segments == 5,
+		   "in whatever order they end, they had together what it was busy, and no time twice");
+	engine.units_count = 2;
+	counters_segment_begins(&engine.units[1], 20000);
+	tap_ok(counters_busy(&engine, 20900) == 2000, "of two GPUs half of what they were busy together counts");
 }
 
 static void
@@ -320,6 +348,7 @@ main(void)
 		return 1;
 	test_settings();
 	test_counters();
+	test_shared_time();
 	test_latency();
 	test_weighed();
 	test_residency();

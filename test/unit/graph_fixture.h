@@ -21,6 +21,7 @@
 #include "engine/model/model.h"
 #include "engine/status.h"
 #include "tap.h"
+#include "test_device.h"
 
 #define FIXTURE_FOLDER		"test/fixtures/onnx/"
 #define FIXTURE_REGION		(4u << 20)
@@ -50,7 +51,7 @@ fixture_device_get(void)
 	struct status status = {0};
 
 	if (fixture_device == NULL)
-		fixture_device = device_open("cpu", &options, &status);
+		fixture_device = device_open(test_device(&options), &options, &status);
 	if (fixture_device == NULL)
 	{
 		fprintf(stderr, "no device: %s\n", status.message);

@@ -19,6 +19,7 @@
 #ifndef ENGINE_MODEL_H
 #define ENGINE_MODEL_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -80,6 +81,8 @@ struct model_request
 	uint32_t   *row_status;			/* in the reply: enum infer_error */
 	uint32_t   *row_message;		/* in the reply: offset of an encoded error, or 0 */
 	struct infer_column *outputs;	/* the engine's own copy; written out at the end */
+	bool		shared;				/* several runs may have rows of it at once: reply_used to overflow_bytes are */
+	uint32_t	locked;				/* written with model_reply_lock; atomic */
 	bool		overflow;			/* strings or numbers of varying count did not fit: NEED_SPACE */
 	uint64_t	overflow_bytes;		/* how many more bytes would have been needed so far */
 
@@ -213,6 +216,21 @@ extern void model_close(struct model *model);
  */
 extern bool model_reply_layout(struct model_request *request, const struct infer_signature *signature,
 							   uint64_t *bytes_wanted);
+
+/* What runs append to one reply.  Held for a few copies, and with nothing locked beside it. */
+static inline void
+model_reply_lock(struct model_request *request)
+{
+	while (request->shared && __atomic_exchange_n(&request->locked, 1, __ATOMIC_ACQUIRE) != 0)
+		sched_yield();
+}
+
+static inline void
+model_reply_unlock(struct model_request *request)
+{
+	if (request->shared)
+		__atomic_store_n(&request->locked, 0, __ATOMIC_RELEASE);
+}
 
 /* Marks a row as failed; detail and hint may be NULL.  Texts that do not fit are left out. */
 extern void model_row_error(struct model_request *request, uint32_t row, uint32_t error,

@@ -119,14 +119,13 @@ model_reply_layout(struct model_request *request, const struct infer_signature *
 	return true;
 }
 
-void
-model_row_error(struct model_request *request, uint32_t row, uint32_t error,
-				const char *message, const char *detail, const char *hint)
+static void
+append_error(struct model_request *request, uint32_t row, uint32_t error, const char *message, const char *detail,
+			 const char *hint)
 {
 	uint64_t	at = (request->reply_used + 7) & ~7ull;
 	struct infer_writer w;
 
-	request->row_status[row] = error;
 	if (at >= request->reply_bytes || at > UINT32_MAX)
 		return;
 	w = (struct infer_writer) {.data = request->reply + at, .size = request->reply_bytes - at};
@@ -138,15 +137,22 @@ model_row_error(struct model_request *request, uint32_t row, uint32_t error,
 }
 
 void
-model_reply_strings(struct model_request *request, uint32_t output, uint64_t first,
-					uint64_t count, const struct device_text *texts)
+model_row_error(struct model_request *request, uint32_t row, uint32_t error,
+				const char *message, const char *detail, const char *hint)
 {
-	const struct infer_column *column = &request->outputs[output];
+	request->row_status[row] = error;
+	model_reply_lock(request);
+	append_error(request, row, error, message, detail, hint);
+	model_reply_unlock(request);
+}
+
+static void
+append_strings(struct model_request *request, const struct infer_column *column, uint64_t first, uint64_t count,
+			   const struct device_text *texts)
+{
 	struct infer_span last = {0};
 	struct infer_span *spans;
 
-	if (column->type != INFER_TYPE_STRING)
-		return;					/* not wanted */
 	spans = (struct infer_span *) (request->region + column->spans_offset) + first;
 	for (uint64_t i = 0; i < count; i++)
 	{
@@ -175,15 +181,25 @@ model_reply_strings(struct model_request *request, uint32_t output, uint64_t fir
 }
 
 void
-model_reply_varying(struct model_request *request, uint32_t output, uint32_t row, const void *data, uint64_t count)
+model_reply_strings(struct model_request *request, uint32_t output, uint64_t first,
+					uint64_t count, const struct device_text *texts)
 {
 	const struct infer_column *column = &request->outputs[output];
+
+	if (column->type != INFER_TYPE_STRING)
+		return;					/* not wanted */
+	model_reply_lock(request);
+	append_strings(request, column, first, count, texts);
+	model_reply_unlock(request);
+}
+
+static void
+append_varying(struct model_request *request, const struct infer_column *column, uint32_t row, const void *data, uint64_t count)
+{
 	uint64_t	bytes = count * infer_type_bytes(column->type);
 	uint64_t	at = (request->reply_used + 7) & ~7ull;
 	struct infer_span *span;
 
-	if (column->width != INFER_WIDTH_VARIES)
-		return;					/* not wanted */
 	span = (struct infer_span *) (request->region + column->spans_offset) + row;
 	if (at > request->reply_bytes || bytes > request->reply_bytes - at)
 	{
@@ -197,6 +213,19 @@ model_reply_varying(struct model_request *request, uint32_t output, uint32_t row
 	request->reply_used = at + bytes;
 }
 
+void
+model_reply_varying(struct model_request *request, uint32_t output, uint32_t row, const void *data, uint64_t count)
+{
+	const struct infer_column *column = &request->outputs[output];
+
+	if (column->width != INFER_WIDTH_VARIES)
+		return;					/* not wanted */
+	model_reply_lock(request);
+	append_varying(request, column, row, data, count);
+	model_reply_unlock(request);
+}
+
+/* Of a request that is alone: one row, marked. */
 uint8_t *
 model_profile_reserve(struct model_request *request, size_t bytes)
 {

@@ -5,38 +5,12 @@
  * Runs are counted over all queues of the device.  Where there is no fault, results
  * are those of the CPU device, bit for bit, and so is numerics_id.
  */
-#include "../device.h"
+#include "null.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "../../protocol/protocol.h"
-#include "../status.h"
-#include "faults.h"
-
-struct null_device
-{
-	struct device base;
-	struct device *cpu;				/* what computes */
-	struct faults faults;
-	uint64_t	calls;				/* runs begun so far; atomic */
-	bool		lost;				/* atomic */
-};
-
-/* A program keeps which bindings are float32 by rows, and what the CPU made of it. */
-struct null_program
-{
-	struct device_program *cpu;
-	uint32_t	segments;
-	uint32_t	bindings_count;
-	int64_t		elements[];			/* of an item of each binding; 0: not to be looked at */
-};
-
-struct null_queue
-{
-	struct null_device *device;
-	struct device_queue *cpu;
-};
 
 static struct null_device *
 null_of(struct device *base)
@@ -56,12 +30,15 @@ null_queue_of(struct device_queue *queue)
 	return (struct null_queue *) queue;
 }
 
+static const struct device_ops null_async_ops;
+
 /* ---- the device ---- */
 
 static struct device *
 null_open(const struct device_options *options, struct status *status)
 {
 	struct null_device *device = calloc(1, sizeof(*device));
+	struct device_options own = *options;
 
 	if (device == NULL)
 	{
@@ -69,18 +46,34 @@ null_open(const struct device_options *options, struct status *status)
 		return NULL;
 	}
 	device->base.ops = &null_device_ops;
-	if (!faults_parse(&device->faults, options->faults, status) ||
-		(device->cpu = cpu_device_ops.open(options, status)) == NULL)
+	if (!faults_parse(&device->faults, options->faults, status))
 	{
 		free(device);
 		return NULL;
 	}
-	return &device->base;
+	if (device->faults.async > 0)
+		own.beat = NULL;		/* who runs several batches at once gives signs of life for each */
+	device->cpu = cpu_device_ops.open(&own, status);
+	if (device->cpu == NULL)
+	{
+		free(device);
+		return NULL;
+	}
+	if (device->faults.async == 0)
+		return &device->base;
+	device->base.ops = &null_async_ops;
+	if (null_async_open(device, status))
+		return &device->base;
+	cpu_device_ops.close(device->cpu);
+	free(device);
+	return NULL;
 }
 
 static void
 null_close(struct device *base)
 {
+	if (null_of(base)->faults.async > 0)
+		null_async_close(null_of(base));
 	cpu_device_ops.close(null_of(base)->cpu);
 	free(base);
 }
@@ -91,6 +84,10 @@ null_info(struct device *base, struct device_info *info)
 	cpu_device_ops.info(null_of(base)->cpu, info);
 	snprintf(info->kind, sizeof(info->kind), "null");
 	snprintf(info->name, sizeof(info->name), "null");
+	if (null_of(base)->faults.async == 0)
+		return;
+	info->async = true;
+	info->inflight_max = null_of(base)->faults.async;
 }
 
 /* ---- what is the CPU's ---- */
@@ -116,6 +113,8 @@ null_weight_pack(struct device *base, const struct device_weight_desc *desc, str
 static const void *
 null_weight_data(struct device *base, const struct device_weight *weight, uint64_t *bytes)
 {
+	if (null_of(base)->faults.async > 0)
+		return NULL;
 	return cpu_device_ops.weight_data(null_of(base)->cpu, weight, bytes);
 }
 
@@ -186,6 +185,7 @@ null_compile(struct device *base, const struct device_graph *graph, struct statu
 		const struct device_tensor *tensor = &graph->tensors[t];
 		bool		written = false;
 
+		program->texts = program->texts || tensor->type == DEVICE_STRING;
 		for (uint32_t o = 0; o < graph->ops_count; o++)
 			written = written || graph->ops[o].output == (int32_t) t;
 		if (!written && tensor->constant == NULL && tensor->binding >= 0 &&
@@ -223,6 +223,7 @@ null_queue_create(struct device *base, int use, struct status *status)
 		return NULL;
 	}
 	queue->device = null_of(base);
+	queue->use = use;
 	queue->cpu = cpu_device_ops.queue_create(queue->device->cpu, use, status);
 	if (queue->cpu == NULL)
 	{
@@ -266,12 +267,10 @@ segment_delay(const struct null_device *device, const struct null_program *progr
 	return device->faults.delay_msec * 1000000u / program->segments;
 }
 
-static uint64_t
-null_enqueue(struct device_queue *base, struct device_program *base_program, uint32_t first,
-			 uint32_t last, const struct device_batch *batch, void *const *bindings, void *arena,
-			 struct status *status)
+uint64_t
+null_compute(struct null_queue *queue, struct device_program *base_program, uint32_t first, uint32_t last,
+			 const struct device_batch *batch, void *const *bindings, void *arena, struct status *status)
 {
-	struct null_queue *queue = null_queue_of(base);
 	struct null_device *device = queue->device;
 	const struct null_program *program = null_program_of(base_program);
 	uint32_t	end = last < program->segments ? last : program->segments;
@@ -296,6 +295,23 @@ null_enqueue(struct device_queue *base, struct device_program *base_program, uin
 		return 0;
 	}
 	return cpu_device_ops.enqueue(queue->cpu, program->cpu, first, last, batch, bindings, arena, status);
+}
+
+static bool
+is_async(const struct null_queue *queue)
+{
+	return queue->device->faults.async > 0 && queue->use == DEVICE_BATCHES;
+}
+
+static uint64_t
+null_enqueue(struct device_queue *base, struct device_program *program, uint32_t first, uint32_t last,
+			 const struct device_batch *batch, void *const *bindings, void *arena, struct status *status)
+{
+	struct null_queue *queue = null_queue_of(base);
+
+	if (is_async(queue))
+		return null_async_enqueue(queue, program, first, last, batch, bindings, arena, status);
+	return null_compute(queue, program, first, last, batch, bindings, arena, status);
 }
 
 static uint32_t
@@ -323,6 +339,8 @@ null_segment_end(struct device *base, const struct device_program *base_program,
 static enum device_state
 null_poll(struct device_queue *queue, uint64_t ticket, struct status *status)
 {
+	if (is_async(null_queue_of(queue)))
+		return null_async_wait(null_queue_of(queue), ticket, 0, status);
 	if (__atomic_load_n(&null_queue_of(queue)->device->lost, __ATOMIC_ACQUIRE))
 	{
 		status_set(status, INFER_ERROR_DEVICE_LOST, "the null device was lost on demand");
@@ -334,6 +352,8 @@ null_poll(struct device_queue *queue, uint64_t ticket, struct status *status)
 static enum device_state
 null_wait(struct device_queue *queue, uint64_t ticket, uint64_t usec, struct status *status)
 {
+	if (is_async(null_queue_of(queue)))
+		return null_async_wait(null_queue_of(queue), ticket, usec, status);
 	return null_poll(queue, ticket, status);
 }
 
@@ -357,28 +377,35 @@ null_elapsed_nsec(struct device_queue *queue, uint64_t ticket)
 	return cpu_device_ops.elapsed_nsec(null_queue_of(queue)->cpu, ticket);
 }
 
-const struct device_ops null_device_ops = {
-	.kind = "null",
-	.open = null_open,
-	.close = null_close,
-	.info = null_info,
-	.supports = null_supports,
-	.weight_size = null_weight_size,
-	.weight_pack = null_weight_pack,
-	.weight_free = null_weight_free,
-	.weight_data = null_weight_data,
-	.weight_map = null_weight_map,
-	.compile = null_compile,
-	.program_free = null_program_free,
-	.program_bytes = null_program_bytes,
-	.arena_bytes = null_arena_bytes,
-	.queue_create = null_queue_create,
-	.queue_free = null_queue_free,
-	.enqueue = null_enqueue,
-	.segment_end = null_segment_end,
-	.poll = null_poll,
-	.wait = null_wait,
-	.cancel = null_cancel,
-	.estimate_nsec = null_estimate_nsec,
+#define NULL_OPS \
+	.kind = "null", \
+	.open = null_open, \
+	.close = null_close, \
+	.info = null_info, \
+	.supports = null_supports, \
+	.weight_size = null_weight_size, \
+	.weight_pack = null_weight_pack, \
+	.weight_free = null_weight_free, \
+	.weight_data = null_weight_data, \
+	.weight_map = null_weight_map, \
+	.compile = null_compile, \
+	.program_free = null_program_free, \
+	.program_bytes = null_program_bytes, \
+	.arena_bytes = null_arena_bytes, \
+	.queue_create = null_queue_create, \
+	.queue_free = null_queue_free, \
+	.enqueue = null_enqueue, \
+	.segment_end = null_segment_end, \
+	.poll = null_poll, \
+	.wait = null_wait, \
+	.cancel = null_cancel, \
+	.estimate_nsec = null_estimate_nsec, \
 	.elapsed_nsec = null_elapsed_nsec
+
+const struct device_ops null_device_ops = {NULL_OPS};
+
+static const struct device_ops null_async_ops = {
+	NULL_OPS,
+	.buffer_alloc = null_buffer_alloc,
+	.buffer_free = null_buffer_free
 };

@@ -13,6 +13,8 @@
 
 #include "../../protocol/protocol.h"
 
+#define COUNT_MAX	16			/* of async and meet */
+
 static const char *const fault_names[FAULT_KINDS] = {
 	[FAULT_FAIL] = "fail", [FAULT_OOM] = "oom", [FAULT_LOST] = "lost", [FAULT_CRASH] = "crash",
 	[FAULT_HANG] = "hang"
@@ -24,7 +26,7 @@ static bool
 fault_unknown(const char *fault, struct status *status)
 {
 	status_set(status, INFER_ERROR_UNSUPPORTED, "unknown fault \"%s\" of the null device", fault);
-	status_hint(status, "Use delay=MS, or fail, oom, lost, crash or hang with =N, =N+, _on=VALUE or _load=WIDTH.");
+	status_hint(status, "Use delay=MS, async=N, meet=N, or fail, oom, lost, crash or hang with =N, =N+, _on=VALUE or _load=WIDTH.");
 	return false;
 }
 
@@ -42,6 +44,13 @@ fault_parse(struct faults *faults, const char *fault, struct status *status)
 	{
 		faults->delay_msec = strtoull(equals + 1, &end, 10);
 		return *end == '\0' ? true : fault_unknown(fault, status);
+	}
+	if ((length == 5 && strncmp(fault, "async", 5) == 0) || (length == 4 && strncmp(fault, "meet", 4) == 0))
+	{
+		unsigned long count = strtoul(equals + 1, &end, 10);
+
+		*(length == 5 ? &faults->async : &faults->meet) = (uint32_t) count;
+		return *end == '\0' && count > 0 && count <= COUNT_MAX ? true : fault_unknown(fault, status);
 	}
 	for (int kind = 0; kind < FAULT_KINDS; kind++)
 	{

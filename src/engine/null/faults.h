@@ -14,6 +14,10 @@
  *	 KIND_load=WIDTH	a program of which a float32 input has WIDTH elements a row has the fault
  *						KIND as it is compiled: a guilty model
  *
+ *	 async=N			it computes on a thread of its own, has memory of its own, and N runs in flight at most
+ *	 meet=N				asynchronous: the first runs begin when N are in flight, and the device is lost if they are not
+ *						within 5 s
+ *
  * and KIND one of
  *
  *	 fail				the enqueue is refused with INFER_ERROR_DEVICE; the device goes on
@@ -53,6 +57,8 @@ struct faults
 {
 	struct fault of[FAULT_KINDS];
 	uint64_t	delay_msec;			/* of each run */
+	uint32_t	async;				/* runs in flight; 0: it is not asynchronous */
+	uint32_t	meet;				/* the first runs begin when so many are in flight; 0: at once */
 };
 
 /* Reads "FAULT,FAULT,…", or NULL; false and a status that names what is unknown. */

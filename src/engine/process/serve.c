@@ -292,9 +292,6 @@ open_device(const struct options *command, struct status *status)
 	engine.device = device_open(engine.settings.device, &options, status);
 	if (engine.device == NULL)
 		return false;
-	engine.queue = engine.device->ops->queue_create(engine.device, 0, status);
-	if (engine.queue == NULL)
-		return false;
 	engine.device->ops->info(engine.device, &engine.info);
 	if (engine.info.threads == 0)
 		engine.info.threads = 1;

@@ -16,10 +16,10 @@
 /* Before any thread.  The descriptor that is readable while answers wait, or -1. */
 extern int	outbox_open(struct engine *engine, struct status *status);
 
-/* Scheduler's thread, lock held.  false: the runner is to send its answers itself. */
+/* A runner, lock held.  false: it is to send its answers itself. */
 extern bool outbox_put(struct engine *engine, struct runner *runner);
 
-/* Scheduler's thread, lock held: whether the loop is to be woken, by outbox_wake without the lock. */
+/* A runner, lock held: whether the loop is to be woken, by outbox_wake without the lock. */
 extern bool outbox_is_new(struct engine *engine);
 extern void outbox_wake(struct engine *engine);
 

@@ -27,8 +27,8 @@
  *	  gone are seen at its next row, and end it when prepare has returned; one that waits for the
  *	  preparer ends at once.  The model stays, as the request is pending.
  *	- While it is prepared its run_state is RUNNING, for prepare may kill the process.  A
- *	  marked request, whose row running_row names, is prepared alone, on the scheduler's
- *	  thread, which has the device's queue meanwhile; a prepare that goes on beside gives way
+ *	  marked request, whose row running_row names, is prepared alone, on a runner's
+ *	  thread, which has the device meanwhile; a prepare that goes on beside gives way
  *	  at its next row.
  *	- release follows prepare exactly once, when the request ends.
  *	- What is prepared ahead of the device is bounded: the preparer takes no more requests of a
@@ -104,13 +104,13 @@ extern void prepare_forget(struct engine *engine, struct request *request);
 extern void prepare_expire(struct engine *engine, struct runner *runner, uint64_t now);
 
 /*
- * Scheduler's thread, lock held.  A marked request is next: whether it may have its turn; work is
+ * A runner, lock held.  A marked request is next: whether it may have its turn; work is
  * signalled when that changes.  And it is not, any more.
  */
 extern bool prepare_stop(struct engine *engine);
 extern void prepare_go_on(struct engine *engine);
 
-/* Scheduler's thread, running and the stop are its own; lock held, and let go in between: prepares a marked one. */
+/* A runner, the device and the stop are its own; lock held, and let go in between: prepares a marked one. */
 extern struct ring prepare_marked(struct engine *engine, struct request *request);
 
 /* Lock held.  The request ends. */

@@ -13,6 +13,7 @@
 #include "../process/log.h"
 #include "../process/process.h"
 #include "../registry/registry.h"
+#include "lane.h"
 #include "scheduler.h"
 
 #define PARTS_MAX	34
@@ -68,7 +69,10 @@ cut(const struct model_slice *slices, uint32_t slices_count, struct part part, s
 	return count;
 }
 
-/* What a failed run may have written is taken back. */
+/*
+ * What a failed run may have written is taken back.  Behind what another lane has written of the request meanwhile it
+ * stays, and takes room in the reply until the request ends.
+ */
 static void
 mark(const struct model_slice *slices, uint32_t count)
 {
@@ -76,21 +80,38 @@ mark(const struct model_slice *slices, uint32_t count)
 	{
 		struct request *request = request_of(slices[i].request);
 
+		if (!__atomic_load_n(&request->turns_alone, __ATOMIC_RELAXED))
+			continue;
+		model_reply_lock(&request->work);
 		request->reply_mark = request->work.reply_used;
 		request->overflow_mark = request->work.overflow ? request->work.overflow_bytes + 1 : 0;
+		model_reply_unlock(&request->work);
 	}
 }
 
+/* Lock held: no other lane begins with the request now. */
 static void
-restore(const struct model_slice *slices, uint32_t count)
+restore_reply(struct request *request)
+{
+	if (!__atomic_load_n(&request->turns_alone, __ATOMIC_RELAXED))
+		return;
+	model_reply_lock(&request->work);
+	request->work.reply_used = request->reply_mark;
+	request->work.overflow = request->overflow_mark > 0;
+	request->work.overflow_bytes = request->overflow_mark > 0 ? request->overflow_mark - 1 : 0;
+	model_reply_unlock(&request->work);
+}
+
+static void
+restore(struct engine *engine, const struct model_slice *slices, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
 	{
 		struct request *request = request_of(slices[i].request);
 
-		request->work.reply_used = request->reply_mark;
-		request->work.overflow = request->overflow_mark > 0;
-		request->work.overflow_bytes = request->overflow_mark > 0 ? request->overflow_mark - 1 : 0;
+		pthread_mutex_lock(&engine->lock);
+		restore_reply(request);
+		pthread_mutex_unlock(&engine->lock);
 		for (uint32_t row = slices[i].first; row < slices[i].first + slices[i].count; row++)
 			if (is_computed(&request->work, row))
 				request->work.row_status[row] = request->work.row_message[row] = 0;
@@ -105,8 +126,8 @@ run_once(struct turn *turn, struct entry *entry, const struct model_slice *slice
 
 	status_clear(status);
 	mark(slices, count);
-	__atomic_fetch_add(&engine->page->device_beat, 1, __ATOMIC_RELAXED);	/* many small parts are alive, too */
-	if (entry->model->ops->run(entry->model, engine->queue, yield, slices, count, status))
+	lane_beat(engine, turn->lane);	/* many small parts are alive, too */
+	if (entry->model->ops->run(entry->model, turn->lane->queue, yield, slices, count, status))
 		return true;
 	if (status->error == INFER_ERROR_DEVICE_LOST)
 	{
@@ -115,7 +136,7 @@ run_once(struct turn *turn, struct entry *entry, const struct model_slice *slice
 	}
 	if (status->error == 0)
 		status_set(status, INFER_ERROR_INTERNAL, "the model failed without saying why");
-	restore(slices, count);
+	restore(engine, slices, count);
 	return false;
 }
 

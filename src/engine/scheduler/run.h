@@ -17,7 +17,7 @@ enum run_result
 };
 
 /*
- * engine->running is the caller's, no lock is held.  If a batch fails, memory is made by
+ * The turn's lane is the caller's, no lock is held.  If a batch fails, memory is made by
  * evicting idle models (once), and the batch is run in halves, down to single rows, whose
  * failure is theirs.  A lost device ends the process: calls in flight are sent again to
  * the next one.

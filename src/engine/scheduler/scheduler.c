@@ -9,6 +9,7 @@
 #include "scheduler.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -16,11 +17,13 @@
 #include "../process/process.h"
 #include "../registry/registry.h"
 #include "../server/region.h"
+#include "lane.h"
 #include "outbox.h"
 #include "predict.h"
 #include "turn.h"
 
 #define SLICE_CPU		10000000		/* nsec; infer.slice = 0 */
+#define SLICE_ASYNC		2000000		/* of a device that is not the caller's thread: a GPU */
 
 static struct entry *
 entry_of(struct batch_model *queue)
@@ -53,12 +56,22 @@ estimate_queue(struct engine *engine, struct batch_model *queue)
 void
 scheduler_publish(struct engine *engine, uint64_t now)
 {
-	uint64_t	free_at = engine->running && engine->batch_ends > now ? engine->batch_ends : now;
+	uint64_t	free_at = lanes_free_at(engine, now);
 
 	for (struct batch_model *m = engine->policy.models.next; m != &engine->policy.models; m = m->next)
-		free_at += estimate_queue(engine, m);
+		free_at += estimate_queue(engine, m) / engine->units_count;
 	infer_store_release32(&engine->page->requests, engine->policy.requests);
 	infer_store_release64(&engine->page->free_at, free_at);
+}
+
+/* Lanes that share a unit have segments on it at once, all of them ahead of a new call: together they are a slice. */
+static uint64_t
+slice_of_lane(const struct engine *engine)
+{
+	uint64_t	usual = engine->info.async ? SLICE_ASYNC : SLICE_CPU;
+	uint64_t	slice = engine->settings.slice > 0 ? engine->settings.slice * 1000 : usual;
+
+	return engine->lanes_count > engine->units_count ? slice * engine->units_count / engine->lanes_count : slice;
 }
 
 void
@@ -69,7 +82,7 @@ scheduler_settings(struct engine *engine)
 	engine->policy.rows_max = settings->batch_rows;
 	engine->policy.units_max = settings->batch_tokens;
 	engine->policy.delay = settings->batch_delay * 1000;
-	engine->policy.slice = settings->slice > 0 ? settings->slice * 1000 : SLICE_CPU;
+	engine->policy.slice = slice_of_lane(engine);
 	engine->policy.share = settings->job_share;
 	engine->policy.requests_max = settings->queue_limit;
 }
@@ -117,8 +130,8 @@ scheduler_drain(struct engine *engine, struct entry *entry, const struct status 
 /*
  * Lock held: whether the batch that was chosen is one for the loop: predicted to be short, and
  * no longer than a slice, for the loop does not give way; of a model that has run since it was
- * loaded.  A model that hangs does so on the scheduler's thread, and the loop goes on serving.
- * A marked row is that thread's, too, which sees to it that nothing else is prepared meanwhile.
+ * loaded.  A model that hangs does so on a runner's thread, and the loop goes on serving.
+ * A marked row is a runner's, too, which sees to it that nothing else is prepared meanwhile.
  */
 static bool
 is_small(struct engine *engine, const struct batch *batch)
@@ -129,22 +142,24 @@ is_small(struct engine *engine, const struct batch *batch)
 	return latency_has_run(&entry->latency) && !batch_head(batch)->marked && predict_nsec(entry, batch->cost) < most;
 }
 
-/* Lock held.  Runs the next batch if it is one for the loop; otherwise wakes the scheduler. */
+/* Lock held.  Runs the next batch if it is one for the loop; otherwise wakes a runner. */
 static bool
 run_small(struct engine *engine, struct runner *runner, uint64_t now)
 {
-	struct batch *batch = &engine->turns[0].batch;
+	struct lane *lane = lane_free(engine);
+	struct batch *batch;
 	uint32_t	rows;
 	uint64_t	wake;
 	enum batch_next next;
 
-	if (engine->running || engine->policy.requests == 0)
+	if (lane == NULL || engine->policy.requests == 0)
 		return false;
+	batch = &lane->turns[0].batch;
 	next = batch_choose(&engine->policy, now, batch, &rows, &wake);
-	if (next == BATCH_NOW && is_small(engine, batch) && batch_take(&engine->policy, now, batch))
+	if (next == BATCH_NOW && engine->lanes_taken == 0 && is_small(engine, batch) && batch_take(&engine->policy, now, batch))
 	{
-		engine->running = true;
-		turn_run(engine, runner, 0, now);
+		lane_take(engine, lane);
+		turn_run(engine, runner, lane, 0, now);
 		return true;
 	}
 	if (next != BATCH_NOTHING)
@@ -166,7 +181,7 @@ scheduler_dispatch(struct engine *engine, struct runner *runner)
 	return ran;
 }
 
-/* ---- on a thread of its own ---- */
+/* ---- on runners' threads ---- */
 
 static void
 wait_for_work(struct engine *engine, enum batch_next next, uint64_t wake)
@@ -180,39 +195,41 @@ wait_for_work(struct engine *engine, enum batch_next next, uint64_t wake)
 }
 
 /*
- * Lock held.  As batch_form; but a marked request waits until nothing is prepared, and is then
- * prepared itself, if that is due: the lock is let go meanwhile.
+ * Lock held.  As batch_form; but a marked request waits until nothing is prepared and no other lane is taken (who
+ * gives the last one back looks again), and is then prepared itself, if that is due: the lock is let go meanwhile.
  */
 static enum batch_next
-form(struct engine *engine, struct runner *runner, uint64_t now, uint64_t *wake)
+form(struct engine *engine, struct runner *runner, struct lane *lane, uint64_t now, uint64_t *wake)
 {
-	struct batch *batch = &engine->turns[0].batch;
+	struct batch *batch = &lane->turns[0].batch;
 	uint32_t	rows;
 	enum batch_next next = batch_choose(&engine->policy, now, batch, &rows, wake);
 	struct request *head = next == BATCH_NOW ? (struct request *) batch_head(batch) : NULL;
 
 	if (head == NULL || !head->batch.marked)
 		prepare_go_on(engine);
-	else if (!prepare_stop(engine))
+	else if (!prepare_stop(engine) || engine->lanes_taken > 0)
 		return BATCH_NOTHING;
 	if (head == NULL)
 		return next;
 	*wake = now;				/* with BATCH_LATER: to be asked again */
 	if (head->batch.marked && head->entry->queue.weighed && head->stage == STAGE_NONE)
 	{
-		engine->running = true;
+		lane_take(engine, lane);
+		engine->alone = true;
 		runner_add(runner, prepare_marked(engine, head));
-		engine->running = false;
+		engine->alone = false;
+		lane_give(engine, lane);
 		return BATCH_LATER;
 	}
 	return batch_take(&engine->policy, now, batch) ? BATCH_NOW : BATCH_LATER;
 }
 
 static void *
-scheduler_main(void *arg)
+runner_main(void *arg)
 {
-	static struct runner runner;
-	struct engine *engine = arg;
+	struct runner *runner = arg;
+	struct engine *engine = runner->engine;
 
 	pthread_mutex_lock(&engine->lock);
 	for (;;)
@@ -220,27 +237,28 @@ scheduler_main(void *arg)
 		uint64_t	now = process_clock();
 		uint64_t	wake = 0;
 		enum batch_next next = BATCH_NOTHING;
+		struct lane *lane = lane_free(engine);
 		bool		answers;
 
-		runner_expire(engine, &runner, now);
-		if (!engine->running)
-			next = form(engine, &runner, now, &wake);
-		else
+		runner_expire(engine, runner, now);
+		if (lane != NULL)
+			next = form(engine, runner, lane, now, &wake);
+		else if (!engine->alone)
 			prepare_go_on(engine);
 		if (next == BATCH_NOW)
 		{
-			engine->running = true;
-			turn_run(engine, &runner, 0, now);
+			lane_take(engine, lane);
+			turn_run(engine, runner, lane, 0, now);
 		}
-		if (runner.rings_count > 0 && outbox_put(engine, &runner))
+		if (runner->rings_count > 0 && outbox_put(engine, runner))
 			continue;			/* the loop is woken when the next batch has begun, */
 		answers = outbox_is_new(engine);
-		if (answers || runner.rings_count > 0)
+		if (answers || runner->rings_count > 0)
 		{
 			pthread_mutex_unlock(&engine->lock);
 			if (answers)
 				outbox_wake(engine);	/* or here, if there is none */
-			runner_send(engine, &runner);
+			runner_send(engine, runner);
 			pthread_mutex_lock(&engine->lock);
 		}
 		else if (next != BATCH_NOW)	/* the lock was never free: no signal was missed */
@@ -249,14 +267,31 @@ scheduler_main(void *arg)
 	return NULL;
 }
 
-bool
-scheduler_start(struct engine *engine, struct status *status)
+static bool
+runner_start(struct engine *engine, struct status *status)
 {
+	struct runner *runner = calloc(1, sizeof(*runner));
 	pthread_t	thread;
-	int			failed = pthread_create(&thread, NULL, scheduler_main, engine);
+	int			failed;
 
+	if (runner == NULL)
+		return status_set(status, INFER_ERROR_MEMORY, "out of memory for a thread");
+	runner->engine = engine;
+	failed = pthread_create(&thread, NULL, runner_main, runner);
 	if (failed != 0)
 		return status_set(status, INFER_ERROR_INTERNAL, "could not start a thread: %s", strerror(failed));
 	pthread_detach(thread);
+	return true;
+}
+
+bool
+scheduler_start(struct engine *engine, struct status *status)
+{
+	if (!lanes_open(engine, status))
+		return false;
+	scheduler_settings(engine);	/* what is usual depends on the device */
+	for (uint32_t i = 0; i < engine->lanes_count; i++)
+		if (!runner_start(engine, status))
+			return false;
 	return true;
 }

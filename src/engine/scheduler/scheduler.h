@@ -1,10 +1,11 @@
 /*
  * scheduler.h
  *	  Batches onto the device: by the loop's own thread while they are small and the device
- *	  is free, otherwise by the scheduler's.
+ *	  is free, otherwise by runners, a thread for each lane.
  *
- * engine->running is the right to use the device's queue and engine->turns.  Whoever finds it
- * false with the lock held may set it.
+ * A lane is the right to use one of the device's queues and the lane's turns.  Whoever finds one that nobody has
+ * with the lock held may take it; runners are alike, and none has a lane of its own.  The loop takes one
+ * only if all are free: it waits for the device then, whatever that is, and others' batches should not be what it waits for.
  */
 #ifndef ENGINE_SCHEDULER_SCHEDULER_H
 #define ENGINE_SCHEDULER_SCHEDULER_H
@@ -15,6 +16,7 @@
 
 struct runner						/* what a thread that runs batches needs of its own */
 {
+	struct engine *engine;			/* of one that is no loop */
 	bool		inline_;			/* the loop's */
 	uint32_t	rings_count;
 	struct ring rings[RUNNER_RINGS];	/* to be sent when the lock is free */
@@ -32,10 +34,10 @@ extern void runner_send(struct engine *engine, struct runner *runner);
 /* Lock held, or before any thread: takes what the settings say. */
 extern void scheduler_settings(struct engine *engine);
 
-/* Starts the scheduler's thread. */
+/* Opens the lanes and starts the runners. */
 extern bool scheduler_start(struct engine *engine, struct status *status);
 
-/* Loop.  Runs one small batch (true), or has the scheduler's thread look. */
+/* Loop.  Runs one small batch (true), or has a runner look. */
 extern bool scheduler_dispatch(struct engine *engine, struct runner *runner);
 
 /* Lock held: the next one, nsec, or 0. */

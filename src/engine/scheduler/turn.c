@@ -8,8 +8,8 @@
  *
  * A batch predicted to take longer than infer.slice is cut into segments where the model can
  * be, and gives way between them: a batch of a higher class runs then and there, on this thread, in
- * the next of engine->turns.  Only the scheduler's thread does so; the loop's batches are
- * short.
+ * the next of its lane's turns.  Only runners do so; the loop's batches are
+ * short.  Other lanes go on beside: rows of one request may be in several of their batches.
  *
  * Nothing here allocates: a batch's slices and rings lie in arrays made at the start.
  */
@@ -20,6 +20,7 @@
 #include "../process/process.h"
 #include "../registry/registry.h"
 #include "../server/region.h"
+#include "lane.h"
 #include "outbox.h"
 #include "predict.h"
 #include "run.h"
@@ -65,6 +66,18 @@ first_computed(const struct batch_slice *slice)
 	return row;
 }
 
+/* Lock held: what waits is for another lane, if there is one; who looks after that may sleep. */
+static void
+wake_others(struct engine *engine)
+{
+	bool		waits = false;
+
+	for (uint32_t c = 0; c < BATCH_CLASSES; c++)
+		waits = waits || engine->policy.rows_class[c] > 0;
+	if (waits && engine->lanes_taken < engine->lanes_count)
+		pthread_cond_signal(&engine->work);
+}
+
 /* Lock held: from the policy's slices to the model's, and what the clients may see of it. */
 static void
 begin(struct turn *turn, uint64_t now)
@@ -86,6 +99,7 @@ begin(struct turn *turn, uint64_t now)
 		counters_rows_waited(request, slice->rows, waited);
 		request->queue_nsec = waited;
 		request->began = now;
+		__atomic_store_n(&request->turns_alone, request->turns++ == 0, __ATOMIC_RELAXED);
 		request->batches++;
 		if (batch->rows > request->batch_rows)
 			request->batch_rows = batch->rows;
@@ -94,13 +108,15 @@ begin(struct turn *turn, uint64_t now)
 		infer_store_release32(&request->region->map->run_state, INFER_RUN_RUNNING);
 	}
 	turn->began = now;
-	counters_segment_begins(engine, now);
+	counters_segment_begins(turn->lane->unit, now);
 	turn->nsec = 0;
 	turn->interrupted = 0;
 	turn->predicted = predict_batch(entry, batch);
 	entry->last_used = entry->last_ran = now;
-	engine->batch_ends = now + turn->predicted;
+	turn->lane->ends = now + turn->predicted;
+	engine->alone = batch->marked;
 	infer_store_release32(&engine->page->device_busy, 1);
+	wake_others(engine);
 	scheduler_publish(engine, now);
 }
 
@@ -110,10 +126,9 @@ begin(struct turn *turn, uint64_t now)
 static void
 end_segment(struct turn *turn, uint64_t now, bool more)
 {
-	uint64_t	nsec = now - turn->began;
+	uint64_t	nsec = counters_segment_ends(turn->lane->unit, entry_of(turn->batch.model), turn->began, now);
 
 	turn->nsec += nsec;
-	counters_segment_ends(turn->engine, entry_of(turn->batch.model), now);
 	batch_charge_segment(&turn->engine->policy, &turn->batch, nsec, more);
 }
 
@@ -124,12 +139,12 @@ let_one_pass(struct turn *turn, uint64_t now)
 	struct engine *engine = turn->engine;
 	struct turn *next = turn + 1;
 
-	if (next == engine->turns + BATCH_DEPTH ||
+	if (next == turn->lane->turns + BATCH_DEPTH ||
 		!batch_interrupt(&engine->policy, now, &turn->batch, turn->interrupted, &next->batch))
 		return false;
 	entry_of(turn->batch.model)->interrupted++;
 	turn->interrupted++;
-	turn_run(engine, turn->runner, (uint32_t) (next - engine->turns), now);
+	turn_run(engine, turn->runner, turn->lane, (uint32_t) (next - turn->lane->turns), now);
 	batch_resume(&engine->policy, &turn->batch);
 	return true;
 }
@@ -144,7 +159,7 @@ between(struct model_yield *yield)
 	bool		answers;
 	bool		wanted;
 
-	__atomic_fetch_add(&engine->page->device_beat, 1, __ATOMIC_RELAXED);
+	lane_beat(engine, turn->lane);
 	pthread_mutex_lock(&engine->lock);
 	now = process_clock();		/* with the lock: calls arrive and counters are reset meanwhile */
 	end_segment(turn, now, true);
@@ -167,9 +182,9 @@ between(struct model_yield *yield)
 			break;
 	}
 	left = turn->predicted > turn->nsec ? turn->predicted - turn->nsec : 0;
-	engine->batch_ends = now + left;
+	turn->lane->ends = now + left;
 	turn->began = now;
-	counters_segment_begins(engine, now);
+	counters_segment_begins(turn->lane->unit, now);
 	answers = outbox_is_new(engine);
 	pthread_mutex_unlock(&engine->lock);
 	if (answers)
@@ -245,26 +260,29 @@ end(struct turn *turn, enum run_result result, uint64_t now)
 		if (result != RUN_UNWANTED && slice->request->units != NULL)
 			request->tokens += slice->units;
 		counters_rows_done(request, failed, turn->runner->inline_ && slice->count == request->batch.rows);
-		infer_store_release32(&request->region->map->run_state, INFER_RUN_QUEUED);
+		if (--request->turns == 0)
+			infer_store_release32(&request->region->map->run_state, INFER_RUN_QUEUED);
 		if (batch_done(&engine->policy, slice->request, slice->count))
 			runner_add(turn->runner, turn_finish(request));
 	}
-	if (turn == engine->turns)
+	if (turn == turn->lane->turns)
 	{
-		engine->running = false;
-		infer_store_release32(&engine->page->device_busy, 0);
+		engine->alone = false;
+		lane_give(engine, turn->lane);
+		infer_store_release32(&engine->page->device_busy, engine->lanes_taken > 0);
 	}
 	scheduler_publish(engine, now);
 }
 
 void
-turn_run(struct engine *engine, struct runner *runner, uint32_t depth, uint64_t now)
+turn_run(struct engine *engine, struct runner *runner, struct lane *lane, uint32_t depth, uint64_t now)
 {
-	struct turn *turn = &engine->turns[depth];
+	struct turn *turn = &lane->turns[depth];
 	enum run_result result;
 	bool		answers;
 
 	turn->engine = engine;
+	turn->lane = lane;
 	turn->runner = runner;
 	begin(turn, now);
 	turn->yield.segments_long = 0;

@@ -190,7 +190,7 @@ init_request(struct region *region, const struct infer_request *head)
 	request->model = head->model;
 	request->version = head->version;
 	request->queue_nsec = request->compute_nsec = request->prepare_nsec = request->tokens = 0;
-	request->batches = request->batch_rows = request->rows_failed = 0;
+	request->batches = request->batch_rows = request->rows_failed = request->turns = 0;
 	request->batch = (struct batch_request) {
 		.rows = head->rows,
 		.deadline = head->deadline,
@@ -208,6 +208,7 @@ init_request(struct region *region, const struct infer_request *head)
 		.region = (const uint8_t *) region->map,
 		.region_bytes = region->size,
 		.outputs_wanted = head->outputs,
+		.shared = region->connection->server->engine->lanes_count > 1,
 		.reply = (uint8_t *) region->map + head->reply_offset,
 		.reply_bytes = head->reply_bytes,
 		.profile = (head->flags & INFER_REQUEST_PROFILE) != 0

@@ -15,18 +15,40 @@ counters_of(const struct request *request)
 	return &request->entry->classes[request->batch.class_];
 }
 
-void
-counters_segment_begins(struct engine *engine, uint64_t now)
+/* Its time up to now, which others may be ahead of. */
+static uint64_t
+unit_busy(const struct busy_clock *unit, uint64_t now)
 {
-	engine->batch_began = now;
+	return unit->busy + (unit->segments > 0 && now > unit->since ? now - unit->since : 0);
+}
+
+static void
+unit_advance(struct busy_clock *unit, uint64_t now)
+{
+	unit->busy = unit_busy(unit, now);
+	if (now > unit->since)
+		unit->since = now;
 }
 
 void
-counters_segment_ends(struct engine *engine, struct entry *entry, uint64_t now)
+counters_segment_begins(struct busy_clock *unit, uint64_t now)
 {
-	engine->busy_nsec += now > engine->batch_began ? now - engine->batch_began : 0;
-	engine->batch_began = now;
+	unit_advance(unit, now);
+	unit->segments++;
+}
+
+uint64_t
+counters_segment_ends(struct busy_clock *unit, struct entry *entry, uint64_t began, uint64_t now)
+{
+	uint64_t	nsec = now > began ? now - began : 0;
+
+	unit_advance(unit, now);
+	unit->segments--;
+	if (nsec > unit->busy - unit->charged)
+		nsec = unit->busy - unit->charged;
+	unit->charged += nsec;
 	entry->segments++;
+	return nsec;
 }
 
 void
@@ -101,10 +123,22 @@ counters_call(struct request *request, uint32_t error)
 	histogram_add(&c->compute, request->compute_nsec);
 }
 
+static uint64_t
+busy_ever(const struct engine *engine, uint64_t now)
+{
+	uint64_t	busy = 0;
+
+	for (uint32_t i = 0; i < engine->units_count; i++)
+		busy += unit_busy(&engine->units[i], now);
+	return busy;
+}
+
 uint64_t
 counters_busy(const struct engine *engine, uint64_t now)
 {
-	return engine->busy_nsec + (engine->running && now > engine->batch_began ? now - engine->batch_began : 0);
+	uint64_t	busy = busy_ever(engine, now);
+
+	return busy > engine->busy_before ? (busy - engine->busy_before) / engine->units_count : 0;
 }
 
 uint64_t
@@ -125,6 +159,6 @@ void
 counters_reset(struct engine *engine, uint64_t now)
 {
 	engine->since = process_time();
-	engine->counted_from = engine->batch_began = now;	/* of a batch that runs, what is left counts */
-	engine->busy_nsec = 0;
+	engine->counted_from = now;
+	engine->busy_before = busy_ever(engine, now);	/* of a batch that runs, what is left counts */
 }

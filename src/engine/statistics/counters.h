@@ -37,9 +37,21 @@ struct class_counters				/* of one class of one entry, since the last reset */
 	struct histogram compute;		/* and the device time of its batches */
 };
 
-/* The device begins to work on a segment, has ended it. */
-extern void counters_segment_begins(struct engine *engine, uint64_t now);
-extern void counters_segment_ends(struct engine *engine, struct entry *entry, uint64_t now);
+/*
+ * Of a GPU, or of the CPU.  Segments that are on it at once share it: the time that it is busy is counted once,
+ * and a segment is taken to have had what it lasted, but no more than nobody had before it.
+ */
+struct busy_clock
+{
+	uint32_t	segments;			/* that it works on */
+	uint64_t	since;				/* nsec: up to then it has been counted */
+	uint64_t	busy;				/* nsec, ever */
+	uint64_t	charged;			/* of that, what segments that have ended had */
+};
+
+/* A unit begins to work on a segment; has ended one that began then: nsec that it had. */
+extern void counters_segment_begins(struct busy_clock *unit, uint64_t now);
+extern uint64_t counters_segment_ends(struct busy_clock *unit, struct entry *entry, uint64_t began, uint64_t now);
 
 /* A batch has ended that took nsec of device time; computed: or was given up. */
 extern void counters_batch_ends(struct entry *entry, const struct batch *batch, uint64_t nsec, bool computed);
@@ -55,7 +67,7 @@ extern void counters_rows_answered(struct request *request, uint32_t failed, boo
 /* A request has ended; error as its reply has it. */
 extern void counters_call(struct request *request, uint32_t error);
 
-/* nsec that the device has been busy, up to now; and nsec that it could have been. */
+/* nsec that the device has been busy (its units, on average), up to now; and nsec that it could have been. */
 extern uint64_t counters_busy(const struct engine *engine, uint64_t now);
 extern uint64_t counters_elapsed(const struct engine *engine, uint64_t now);
 
