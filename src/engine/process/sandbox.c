@@ -63,7 +63,16 @@ fs_handled(int version)
 static uint64_t
 fs_right(enum sandbox_right right)
 {
-	return right == SANDBOX_WRITE ? FS_READ | FS_WRITE : FS_READ;
+	switch (right)
+	{
+		case SANDBOX_WRITE:
+			return FS_READ | FS_WRITE;
+		case SANDBOX_CHANGE:
+			return FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE;
+		case SANDBOX_READ:
+			break;
+	}
+	return FS_READ;
 }
 
 static void
@@ -103,6 +112,18 @@ allow_own_installation(int ruleset, uint64_t access)
 	allow(ruleset, path, access);
 }
 
+/*
+ * Of /proc the kernel forgets what nobody has open, and what it looks up again is another file to Landlock: the
+ * descriptor stays.
+ */
+static void
+allow_folder(int ruleset, const struct sandbox_folder *folder, uint64_t all)
+{
+	allow(ruleset, folder->path, fs_right(folder->right) & all);
+	if (folder->right == SANDBOX_CHANGE && open(folder->path, O_PATH | O_CLOEXEC) < 0)
+		log_write(LOG_DEBUG, "\"%s\" cannot be opened: %s", folder->path, strerror(errno));
+}
+
 static void
 landlock_enter(const struct sandbox_folder *folders)
 {
@@ -140,7 +161,7 @@ landlock_enter(const struct sandbox_folder *folders)
 	allow_own_installation(ruleset, FS_READ);
 	allow(ruleset, "/dev", (FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_IOCTL_DEV) & all);
 	for (int i = 0; folders[i].path != NULL; i++)
-		allow(ruleset, folders[i].path, fs_right(folders[i].right));
+		allow_folder(ruleset, &folders[i], all);
 	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
 		log_write(LOG_WARNING, "Landlock could not be entered: %s", strerror(errno));
 	close(ruleset);

@@ -16,7 +16,8 @@
 enum sandbox_right
 {
 	SANDBOX_READ = 1,				/* files and folders below it */
-	SANDBOX_WRITE					/* also make, write and remove files, and make folders and sockets */
+	SANDBOX_WRITE,					/* also make, write and remove files, and make folders and sockets */
+	SANDBOX_CHANGE					/* also write files that are there */
 };
 
 struct sandbox_folder

@@ -262,13 +262,17 @@ enter_sandbox(const struct options *options)
 {
 	char	   *socket_copy = strdup(options->socket);
 	const char *library = library_path(options->library);
-	struct sandbox_folder folders[4] = {{dirname(socket_copy), SANDBOX_WRITE}};
+	struct sandbox_folder folders[5] = {{dirname(socket_copy), SANDBOX_WRITE}};
 	int			count = 1;
 
 	if (options->cache != NULL)
 		folders[count++] = (struct sandbox_folder) {options->cache, SANDBOX_WRITE};
 	if (library != NULL)
-		folders[count] = (struct sandbox_folder) {library, SANDBOX_READ};	/* wherever it lies */
+	{
+		folders[count++] = (struct sandbox_folder) {library, SANDBOX_READ};	/* wherever it lies */
+		/* NVIDIA's driver names its threads there, and does not start where it may not */
+		folders[count] = (struct sandbox_folder) {"/proc/self/task", SANDBOX_CHANGE};
+	}
 	sandbox_enter(folders);
 	free(socket_copy);
 }

@@ -15,6 +15,7 @@ static int	fail_how;
 static cudaError_t fail_error;
 static const char *fail_name;
 thread_local int device_current;
+thread_local bool device_chosen;
 thread_local cudaError_t last_error;
 uint64_t	launches;
 
@@ -172,6 +173,7 @@ static const struct
 	ERROR(cudaErrorInvalidDevice, "invalid device ordinal")
 	ERROR(cudaErrorNoKernelImageForDevice, "no kernel image is available for execution on the device")
 	ERROR(cudaErrorECCUncorrectable, "uncorrectable ECC error encountered")
+	ERROR(cudaErrorOperatingSystem, "OS call failed or operation not supported on this OS")
 	ERROR(cudaErrorInvalidResourceHandle, "invalid resource handle")
 	ERROR(cudaErrorIllegalState, "the operation cannot be performed in the present state")
 	ERROR(cudaErrorNotReady, "device not ready")

@@ -4,9 +4,12 @@
  */
 #include "emulation.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 extern thread_local int device_current;
+extern thread_local bool device_chosen;
 extern uint64_t launches;
 
 typedef std::shared_ptr<emulation_stream> stream_ref;
@@ -27,12 +30,34 @@ cudaRuntimeGetVersion(int *version)
 	return cudaSuccess;
 }
 
+/* NVIDIA's driver gives its threads names, and without it nothing goes. */
+static bool
+threads_named()
+{
+	char		path[64];
+	char		name[32] = "";
+	int			file;
+	bool		named;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", (int) gettid());
+	file = open(path, O_RDWR | O_CLOEXEC);
+	if (file < 0)
+		return false;
+	named = read(file, name, sizeof(name) - 1) > 0 && write(file, name, strlen(name)) > 0;
+	close(file);
+	return named;
+}
+
 extern "C" cudaError_t
 cudaGetDeviceCount(int *count)
 {
 	emulation_api call("cudaGetDeviceCount", CALL_MAKES);
+	bool		fine = !call.refused();
 
-	*count = call.refused() ? 0 : settings.gpus;
+	*count = 0;
+	if (fine && !threads_named())
+		return call.done(cudaErrorOperatingSystem);
+	*count = fine ? settings.gpus : 0;
 	return call.done();
 }
 
@@ -54,6 +79,7 @@ cudaSetDevice(int device)
 	if (call.refused())
 		return call.done();
 	device_current = device;
+	device_chosen = true;
 	return call.done();
 }
 
@@ -231,6 +257,14 @@ cudaMemGetInfo(size_t *free, size_t *total)
 	return call.done();
 }
 
+/* CUDA makes a context, and takes memory for it, on the first GPU for a thread that has chosen none. */
+static void
+context_needed(const char *name)
+{
+	if (settings.gpus > 1 && !device_chosen)
+		emulation_report("%s by a thread that has chosen no GPU", name);
+}
+
 static cudaError_t
 allocate(const char *name, void **memory, size_t bytes, bool host, bool ordered)
 {
@@ -239,6 +273,7 @@ allocate(const char *name, void **memory, size_t bytes, bool host, bool ordered)
 
 	if (call.refused())
 		return call.done();
+	context_needed(name);
 	error = ordered ? cudaSuccess : capture_allows();
 	if (error == cudaSuccess)
 		error = host ? memory_host_alloc(memory, bytes) : memory_alloc(call.device, memory, bytes);
@@ -269,6 +304,7 @@ cudaFree(void *memory)
 	emulation_api call("cudaFree", CALL_ENDS);
 	cudaError_t error = capture_allows();
 
+	context_needed("cudaFree");
 	return call.done(error == cudaSuccess ? memory_free(memory) : error);
 }
 
@@ -278,6 +314,7 @@ cudaFreeHost(void *memory)
 	emulation_api call("cudaFreeHost", CALL_ENDS);
 	cudaError_t error = capture_allows();
 
+	context_needed("cudaFreeHost");
 	return call.done(error == cudaSuccess ? memory_host_free(memory) : error);
 }
 

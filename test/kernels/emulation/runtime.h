@@ -27,6 +27,7 @@ enum cudaError
 	cudaErrorInvalidDevice = 101,
 	cudaErrorNoKernelImageForDevice = 209,
 	cudaErrorECCUncorrectable = 214,
+	cudaErrorOperatingSystem = 304,
 	cudaErrorInvalidResourceHandle = 400,
 	cudaErrorIllegalState = 401,
 	cudaErrorNotReady = 600,
