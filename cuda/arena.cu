@@ -68,12 +68,12 @@ cuda_arena_find(cuda_gpu *gpu, const void *address, uint64_t bytes)
 void *
 cuda_buffer_alloc(device *base, device_queue *queue, int kind, uint64_t bytes, status *status)
 {
-	cuda_device *device = cuda_of(base);
+	cuda_gpu   *gpu = queue == nullptr ? &cuda_of(base)->gpus[0] : queue->gpu;
 	cuda_arena *arena;
 
 	if (kind == DEVICE_BUFFER_STAGING)
-		return cuda_host_alloc(bytes, status);
-	arena = arena_new(queue == nullptr ? &device->gpus[0] : queue->gpu, bytes, status);
+		return cuda_host_alloc(gpu, bytes, status);
+	arena = arena_new(gpu, bytes, status);
 	return arena == nullptr ? nullptr : arena->memory;
 }
 
@@ -86,7 +86,7 @@ cuda_buffer_free(device *base, int kind, void *buffer)
 		return;
 	if (kind == DEVICE_BUFFER_STAGING)
 	{
-		cuda_host_free(buffer);
+		cuda_host_free(&device->gpus[0], buffer);
 		return;
 	}
 	for (uint32_t g = 0; g < device->gpus_count; g++)
@@ -96,7 +96,7 @@ cuda_buffer_free(device *base, int kind, void *buffer)
 		if (arena == nullptr)
 			continue;
 		cuda_memory_free(&device->gpus[g], arena->memory, arena->bytes);
-		cuda_host_free(arena->host);
+		cuda_host_free(&device->gpus[g], arena->host);
 		free(arena);
 		return;
 	}

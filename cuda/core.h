@@ -60,9 +60,12 @@ extern void cuda_condition_init(pthread_cond_t *condition);
 /* false, and the status is INFER_ERROR_DEVICE_LOST: nothing can be asked of the device any more. */
 extern bool cuda_usable(const cuda_device *device, status *status);
 
-/* Host memory that a GPU copies from and to directly, zeroed; NULL and a status. */
-extern void *cuda_host_alloc(uint64_t bytes, status *status);
-extern void cuda_host_free(void *memory);
+/*
+ * Host memory that every GPU copies from and to directly, zeroed; NULL and a status.  gpu: any of the device's, since CUDA
+ * takes memory of the current one, or of the first that there is.
+ */
+extern void *cuda_host_alloc(cuda_gpu *gpu, uint64_t bytes, status *status);
+extern void cuda_host_free(cuda_gpu *gpu, void *memory);
 
 /* ---- programs ---- */
 

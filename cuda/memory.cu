@@ -105,12 +105,13 @@ cuda_upload(cuda_gpu *gpu, void *to, const void *from, uint64_t bytes, status *s
 }
 
 void *
-cuda_host_alloc(uint64_t bytes, status *status)
+cuda_host_alloc(cuda_gpu *gpu, uint64_t bytes, status *status)
 {
 	void	   *memory = nullptr;
 	uint64_t	space = CUDA_ALIGN(bytes == 0 ? 1 : bytes);
 
-	if (space < bytes || cudaHostAlloc(&memory, space, cudaHostAllocPortable) != cudaSuccess)
+	if (space < bytes || cudaSetDevice(gpu->ordinal) != cudaSuccess ||
+		cudaHostAlloc(&memory, space, cudaHostAllocPortable) != cudaSuccess)
 	{
 		cudaGetLastError();
 		status_set(status, INFER_ERROR_MEMORY, "out of memory: %llu bytes of page-locked memory wanted",
@@ -122,10 +123,11 @@ cuda_host_alloc(uint64_t bytes, status *status)
 }
 
 void
-cuda_host_free(void *memory)
+cuda_host_free(cuda_gpu *gpu, void *memory)
 {
-	if (memory == nullptr)
+	if (memory == nullptr || cuda_hangs(gpu->device))	/* it waits for the GPU */
 		return;
+	cudaSetDevice(gpu->ordinal);
 	cudaFreeHost(memory);
 	cudaGetLastError();
 }

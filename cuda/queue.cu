@@ -86,7 +86,7 @@ cuda_queue_create(device *base, int use, status *status)
 	good = queue->host != nullptr && queue_start(queue, status);
 	for (int f = 0; good && f < CUDA_FLIGHTS; f++)
 	{
-		queue->flights[f].staging = (uint8_t *) cuda_host_alloc(STAGING_FIRST, status);
+		queue->flights[f].staging = (uint8_t *) cuda_host_alloc(queue->gpu, STAGING_FIRST, status);
 		queue->flights[f].staging_bytes = STAGING_FIRST;
 		good = queue->flights[f].staging != nullptr;
 	}
@@ -114,7 +114,7 @@ cuda_queue_free(device_queue *queue)
 	{
 		if (queue->flights[f].event != nullptr)
 			cudaEventDestroy(queue->flights[f].event);
-		cuda_host_free(queue->flights[f].staging);
+		cuda_host_free(queue->gpu, queue->flights[f].staging);
 	}
 	if (queue->stream != nullptr)
 		cudaStreamDestroy(queue->stream);
@@ -318,16 +318,16 @@ grow(void *array, uint32_t *space, uint32_t wanted, status *status)
 
 /* Host memory at least so large; what was in it is lost. */
 static bool
-grow_pinned(uint8_t **memory, uint64_t *bytes, uint64_t wanted, status *status)
+grow_pinned(cuda_gpu *gpu, uint8_t **memory, uint64_t *bytes, uint64_t wanted, status *status)
 {
 	uint8_t    *larger;
 
 	if (wanted <= *bytes)
 		return true;
-	larger = (uint8_t *) cuda_host_alloc(wanted, status);
+	larger = (uint8_t *) cuda_host_alloc(gpu, wanted, status);
 	if (larger == nullptr)
 		return false;
-	cuda_host_free(*memory);
+	cuda_host_free(gpu, *memory);
 	*memory = larger;
 	*bytes = wanted;
 	return true;
@@ -366,9 +366,9 @@ reserve(cuda_call *call, const void *arena, status *status)
 						  (unsigned long long) call->layout.bytes);
 	return grow(&queue->bindings, &queue->bindings_space, program->bindings_count, status) &&
 		   grow(&queue->host_bindings, &queue->host_bindings_space, program->bindings_most, status) &&
-		   grow_pinned(&call->flight->staging, &call->flight->staging_bytes, cuda_run_staging(&call->layout), status) &&
+		   grow_pinned(queue->gpu, &call->flight->staging, &call->flight->staging_bytes, cuda_run_staging(&call->layout), status) &&
 		   (call->first > 0 ||
-			grow_pinned(&call->arena->host, &call->arena->host_bytes, call->layout.host_bytes, status));
+			grow_pinned(queue->gpu, &call->arena->host, &call->arena->host_bytes, call->layout.host_bytes, status));
 }
 
 /* The event behind the run, whatever has become of it, so that the ticket completes. */

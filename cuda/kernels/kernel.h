@@ -23,7 +23,7 @@
 /* Queries of a block of attention; tile_off counts in it. */
 #define GPU_ATTENTION_TILE	64
 
-enum gpu_row_error					/* what batch->row_error holds: device_messages of queue.cu */
+enum gpu_row_error					/* what batch->row_error holds: row_messages of queue.cu */
 {
 	GPU_ROW_FINE = 0,
 	GPU_ROW_DIVISION,				/* division by zero */

@@ -4,6 +4,7 @@
  *
  * On emulated GPUs, whose streams do their work late; counts are those of the emulation.
  */
+#include <pthread.h>
 #include <unistd.h>
 
 #include "cuda_net.h"
@@ -223,6 +224,45 @@ watched(void *argument)
 	return world_failed != 0;
 }
 
+struct staging
+{
+	struct device *device;
+	void	   *memory;
+	struct status status;
+};
+
+static void *
+staging_main(void *argument)
+{
+	struct staging *staging = argument;
+
+	staging->memory = device_buffer_alloc(staging->device, NULL, DEVICE_BUFFER_STAGING, 100, &staging->status);
+	return NULL;
+}
+
+static void *
+free_main(void *argument)
+{
+	struct staging *staging = argument;
+
+	device_buffer_free(staging->device, DEVICE_BUFFER_STAGING, staging->memory);
+	return NULL;
+}
+
+/* By threads that do nothing else: the emulation reports what would take memory of a GPU that is not the device's. */
+static bool
+staging_by_threads(struct device *device)
+{
+	struct staging staging = {.device = device};
+	pthread_t	thread;
+
+	pthread_create(&thread, NULL, staging_main, &staging);
+	pthread_join(thread, NULL);
+	pthread_create(&thread, NULL, free_main, &staging);
+	pthread_join(thread, NULL);
+	return staging.memory != NULL;
+}
+
 /* INFER_EMULATED_GPUS=2 */
 static int
 two_gpus(void *argument)
@@ -264,6 +304,7 @@ two_gpus(void *argument)
 	net_open(&nets[0], device, false, 0);
 	world_ok(strcmp(info.name, "cuda:1") == 0 && net_run(&nets[0], ROWS, &status) == DEVICE_DONE && net_right(&nets[0], ROWS),
 		   "or one alone: %s", info.name);
+	world_ok(staging_by_threads(device), "any thread may ask for host memory, and free it");
 	net_free(&nets[0]);
 	device_close(device);
 	return world_failed != 0;
