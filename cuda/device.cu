@@ -9,6 +9,7 @@
 #include "core.h"
 #include "products/library.h"
 
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,10 +39,13 @@ cuda_lose(cuda_device *device, const char *format, ...)
 	__atomic_store_n(&device->lost, 1, __ATOMIC_RELEASE);
 }
 
+/* Another thread may just be writing it down. */
 const char *
 cuda_lost_reason(const cuda_device *device)
 {
-	return __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) == 1 ? device->lost_reason : "the GPU is lost";
+	while (__atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 1)
+		sched_yield();
+	return device->lost_reason;
 }
 
 bool

@@ -363,7 +363,7 @@ COMMENT ON VIEW infer.devices IS 'what the engine computes on, and why it does n
 COMMENT ON COLUMN infer.devices.device IS 'its name, as in infer.device';
 COMMENT ON COLUMN infer.devices.description IS 'the name of the processor or the card';
 COMMENT ON COLUMN infer.devices.in_use IS 'whether the engine computes on it';
-COMMENT ON COLUMN infer.devices.threads IS 'that compute on a CPU; the multiprocessors of a GPU';
+COMMENT ON COLUMN infer.devices.threads IS 'that compute on a CPU; of GPUs, how many are used';
 COMMENT ON COLUMN infer.devices.memory_budget IS 'bytes: infer.memory, of a GPU infer.gpu_memory';
 COMMENT ON COLUMN infer.devices.memory_used IS 'bytes of it that weights and workspaces of loaded models take';
 COMMENT ON COLUMN infer.devices.busy_time IS 'ms that it worked';
