@@ -230,17 +230,23 @@ graph_of(const struct encoder_fixture *f)
 }
 
 /* So many words of a letter each: two tokens more. */
-static const char *
-letters(uint32_t count)
+static void
+letters_write(char *text, uint32_t count)
 {
-	static char text[512];
-
 	for (uint32_t i = 0; i < count; i++)
 	{
 		text[2 * i] = (char) ('a' + (i * 7 + count) % 26);
 		text[2 * i + 1] = ' ';
 	}
 	text[2 * count] = '\0';
+}
+
+static const char *
+letters(uint32_t count)
+{
+	static char text[512];
+
+	letters_write(text, count);
 	return text;
 }
 
@@ -435,6 +441,79 @@ test_bounds(void)
 	encoder_close(&f);
 }
 
+/* ---- several runs at once ---- */
+
+#define RUNNERS	3
+#define LENGTHS	16
+#define ROUNDS	6
+
+struct runner
+{
+	struct encoder_fixture f;		/* with a queue and a status of its own */
+	const float (*expected)[HIDDEN];
+	uint32_t	from;				/* its first length */
+	uint32_t	differ;
+};
+
+static void *
+runner_main(void *arg)
+{
+	struct runner *runner = arg;
+
+	for (uint32_t i = 0; i < ROUNDS * LENGTHS; i++)
+	{
+		uint32_t	length = (runner->from + i) % LENGTHS;
+		char		text[2 * LENGTHS + 3];
+		float		got[HIDDEN];
+
+		letters_write(text, 1 + length);
+		encoder_embed(&runner->f, text, 0, 0, "", got);
+		runner->differ += memcmp(got, runner->expected[length], sizeof(got)) != 0;
+	}
+	return NULL;
+}
+
+/* Where most programs are compiled again, and freed again, while others use theirs. */
+static void
+test_runners(void)
+{
+	static float expected[LENGTHS][HIDDEN];
+	struct folder_fixture folder;
+	struct encoder_fixture f;
+	struct runner runners[RUNNERS];
+	pthread_t	threads[RUNNERS];
+	struct device_info info = {0};
+	uint64_t	compiled;
+	uint32_t	differ = 0, count = RUNNERS;
+
+	make_folder(&folder, PLAIN, "bert", PLACES, "");
+	open_folder(&f, &folder, "");
+	for (uint32_t i = 0; i < LENGTHS; i++)
+		encoder_embed(&f, letters(1 + i), 0, 0, "", expected[i]);
+	graph_of(&f)->programs_most = graph_of(&f)->programs_bytes / 4;
+	compiled = graph_of(&f)->compiled;
+	f.device->ops->info(f.device, &info);
+	if (info.async && info.inflight_max < RUNNERS)
+		count = info.inflight_max;
+	for (uint32_t i = 0; i < count; i++)
+	{
+		runners[i] = (struct runner) {.f = f, .expected = (const float (*)[HIDDEN]) expected, .from = i * 3};
+		runners[i].f.queue = f.device->ops->queue_create(f.device, DEVICE_BATCHES, &f.status);
+		pthread_create(&threads[i], NULL, runner_main, &runners[i]);
+	}
+	for (uint32_t i = 0; i < count; i++)
+	{
+		pthread_join(threads[i], NULL);
+		differ += runners[i].differ;
+		f.device->ops->queue_free(runners[i].f.queue);
+	}
+	tap_ok(differ == 0 && graph_of(&f)->compiled > compiled + LENGTHS && graph_of(&f)->programs_bytes <= graph_of(&f)->programs_most,
+		   "several runs of a model take, compile and give back programs at once, with the same bits (%u differ, %llu compiled)",
+		   differ, (unsigned long long) (graph_of(&f)->compiled - compiled));
+	close_folder(&f);
+	folder_clear(&folder);
+}
+
 /* Of a device of little memory they may take an eighth. */
 static void
 test_share(void)
@@ -560,6 +639,7 @@ main(void)
 	if (!device_has_memory(encoder_device(1)))	/* else nothing is kept */
 		test_packed();
 	test_bounds();
+	test_runners();
 	test_share();
 	test_odd();
 	test_refusals();
