@@ -64,7 +64,7 @@ struct cuda_graphs
 {
 	pthread_mutex_t lock;
 	pthread_cond_t captured;
-	cudaStream_t stream;			/* captures are made on it; nothing runs there */
+	cudaStream_t stream;			/* captures are made on it; but for their uploads nothing runs there */
 	uint64_t	tick;
 	uint32_t	wanted;				/* entries in that state; read without the lock, too */
 	uint32_t	ready;
@@ -260,6 +260,8 @@ capture(cuda_gpu *gpu, const graph_key *key)
 	}
 	if (good && cudaGraphInstantiate(&exec, graph, 0) != cudaSuccess)
 		exec = nullptr;
+	if (exec != nullptr && cudaGraphUpload(exec, run.stream) != cudaSuccess)
+		cudaGetLastError();			/* its first launch does that, then */
 	if (graph != nullptr)
 		cudaGraphDestroy(graph);
 	cudaGetLastError();
