@@ -86,7 +86,7 @@ static inline bool
 compare_on(struct op_case *c, struct device *device, enum values values, double scale, uint32_t rows)
 {
 	void	   *bindings[CASE_INPUTS + 1];
-	static double in[CASE_INPUTS][ELEMENTS];
+	static double in[CASE_INPUTS][ROWS * ELEMENTS];
 	static double out[ELEMENTS];
 	const struct device_tensor *y = &c->tensors[c->inputs_count];
 	int64_t		elements = device_item_elements(y);
@@ -110,6 +110,8 @@ compare_on(struct op_case *c, struct device *device, enum values values, double 
 		size_t		bytes = case_bytes(&c->tensors[i], rows);
 		size_t		count = bytes / device_type_bytes(c->tensors[i].type);
 
+		if (device_item_elements(&c->tensors[i]) > ELEMENTS)
+			abort();				/* the arrays are too short for this case */
 		bindings[i] = case_alloc(bytes);
 		for (size_t e = 0; e < count && i < c->inputs_count; e++)
 		{

@@ -133,6 +133,16 @@ case_cuda_device(int threads)
 	return device;
 }
 
+/*
+ * Whether large cases are to be left out: those of an emulated GPU, under sanitizers, where they take minutes and show
+ * nothing that smaller ones do not.
+ */
+static inline bool
+case_hurries(const struct device *device)
+{
+	return getenv("INFER_SANITIZED") != NULL && strcmp(device->ops->kind, "cuda") == 0 && case_emulation() != NULL;
+}
+
 /* false if the device does not support the op. */
 static inline bool
 case_compile(struct op_case *c, struct device *device)

@@ -19,6 +19,23 @@ static bool huge = true;			/* odd numbers are also such that the order of sums d
 
 static uint64_t seed = 88172645463325252u;
 
+/* Memory of one comparison. */
+static void *rooms[200];
+static int	rooms_count;
+
+static void *
+room(size_t bytes)
+{
+	return rooms[rooms_count++] = case_alloc(bytes);
+}
+
+static void
+rooms_free(void)
+{
+	while (rooms_count > 0)
+		free(rooms[--rooms_count]);
+}
+
 static uint64_t
 next_random(void)
 {
@@ -132,7 +149,7 @@ agrees(const struct op_case *wanted, uint32_t rows, bool odd)
 
 	for (uint32_t i = 0; i < wanted->inputs_count; i++)
 	{
-		bindings[i] = case_alloc(case_bytes(&wanted->tensors[i], rows));
+		bindings[i] = room(case_bytes(&wanted->tensors[i], rows));
 		if (wanted->tensors[i].type == DEVICE_Q8)
 			fill_q8(&wanted->tensors[i], bindings[i], rows, odd);
 		else
@@ -140,7 +157,7 @@ agrees(const struct op_case *wanted, uint32_t rows, bool odd)
 	}
 	for (int d = 0; d < 2; d++)
 	{
-		outputs[d] = bindings[wanted->inputs_count] = case_alloc(bytes);
+		outputs[d] = bindings[wanted->inputs_count] = room(bytes);
 		if (!case_compile(&cases[d], d == 0 ? cpu : gpu))
 			return false;
 		run(&cases[d], rows, bindings);
@@ -154,12 +171,12 @@ agrees(const struct op_case *wanted, uint32_t rows, bool odd)
 		for (uint32_t i = 0; i < wanted->inputs_count; i++)
 			if (wanted->tensors[i].lead != DEVICE_LEAD_NONE)
 			{
-				void	   *copy = case_alloc(case_bytes(&wanted->tensors[i], fewer));
+				void	   *copy = room(case_bytes(&wanted->tensors[i], fewer));
 
 				memcpy(copy, (uint8_t *) bindings[i] + case_bytes(&wanted->tensors[i], 1), case_bytes(&wanted->tensors[i], fewer));
 				bindings[i] = copy;
 			}
-		outputs[2] = bindings[wanted->inputs_count] = case_alloc(row * fewer);
+		outputs[2] = bindings[wanted->inputs_count] = room(row * fewer);
 		run(&cases[1], fewer, bindings);
 		fine = memcmp(outputs[2], (uint8_t *) outputs[1] + row, row * fewer) == 0;
 		if (!fine)
@@ -170,7 +187,8 @@ agrees(const struct op_case *wanted, uint32_t rows, bool odd)
 			   wanted->op.fn, (long long) wanted->weight.k, (long long) wanted->weight.n, rows, odd ? ", odd numbers" : "");
 	for (int d = 0; d < 2; d++)
 		case_free(&cases[d]);
-	return fine;						/* memory goes with the process */
+	rooms_free();
+	return fine;
 }
 
 static const struct

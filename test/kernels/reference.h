@@ -10,7 +10,7 @@
 
 #include "harness.h"
 
-#define ELEMENTS	16384			/* of a tensor at most, in all rows */
+#define ELEMENTS	16384			/* of an item of a tensor at most */
 
 /* ---- tensors as doubles ---- */
 

@@ -159,7 +159,7 @@ check_case(struct sequence_case *c, struct device *device, bool odd, float **ref
 
 	if (!case_compile(&c->op, device))
 		return false;
-	for (int l = 0; l < LENGTHS; l++)
+	for (int l = 0; l < LENGTHS && !(lengths[l] > 65 && case_hurries(device)); l++)
 	{
 		uint32_t	length = lengths[l];
 		uint32_t	row_off[2] = {0, length};
