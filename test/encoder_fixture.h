@@ -47,11 +47,24 @@ struct encoder_call_fixture			/* one request */
 	struct model_request request;
 };
 
-/* A device of so many threads, opened once each and kept. */
+#define ENCODER_DEVICES	8
+
+static struct device *encoder_devices[ENCODER_DEVICES];
+static bool encoder_devices_open;
+
+static inline void
+encoder_devices_close(void)
+{
+	for (int i = 0; i < ENCODER_DEVICES; i++)
+		if (encoder_devices[i] != NULL)
+			device_close(encoder_devices[i]);
+}
+
+/* A device of so many threads, opened once each and kept until the program ends. */
 static inline struct device * __attribute__((unused))
 encoder_device(int threads)
 {
-	static struct device *devices[8];
+	struct device **devices = encoder_devices;
 	struct device_options options = {.threads = threads};
 	struct status status = {0};
 
@@ -62,6 +75,9 @@ encoder_device(int threads)
 		fprintf(stderr, "no device: %s\n", status.message);
 		exit(1);
 	}
+	if (!encoder_devices_open)
+		atexit(encoder_devices_close);
+	encoder_devices_open = true;
 	return devices[threads];
 }
 
