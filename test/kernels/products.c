@@ -328,7 +328,8 @@ test_sources(void)
 				half[i] = source == 0 ? (uint16_t) (next_random() & 0xBFFF) : half_bf16_of_f32((float) number(false));
 				full[i] = source == 0 ? half_f32_of_f16(half[i]) : half_f32_of_bf16(half[i]);
 			}
-			bindings[0] = case_alloc(case_bytes(&c.tensors[0], 20));
+			free((void *) c.weight.data);
+			bindings[0] = room(case_bytes(&c.tensors[0], 20));
 			if (type == DEVICE_Q8)
 				fill_q8(&c.tensors[0], bindings[0], 20, false);
 			else
@@ -337,13 +338,14 @@ test_sources(void)
 			{
 				c.weight.type = h == 0 ? DEVICE_F32 : source == 0 ? DEVICE_F16 : DEVICE_BF16;
 				c.weight.data = h == 0 ? (const void *) full : (const void *) half;
-				outputs[h] = bindings[1] = case_alloc(case_bytes(&c.tensors[1], 20));
+				outputs[h] = bindings[1] = room(case_bytes(&c.tensors[1], 20));
 				if (!case_compile(&c, gpu))
 					exit(2);
 				run(&c, 20, bindings);
 				case_free(&c);
 			}
 			fine = fine && memcmp(outputs[0], outputs[1], case_bytes(&c.tensors[1], 20)) == 0;
+			rooms_free();
 		}
 	tap_ok(fine, "a weight of two bytes a number packs as what it means");
 }
