@@ -123,7 +123,7 @@ agree_exact(library_form form, agree_memory memory)
 	}
 }
 
-/* Where everything lies from `base` on; the bytes of it all. */
+/* Where everything lies from `base` on, unless that is NULL; the bytes of it all. */
 static uint64_t
 lay_out(const library_choice *choice, uint8_t *base, agree_memory *memory)
 {
@@ -142,8 +142,9 @@ lay_out(const library_choice *choice, uint8_t *base, agree_memory *memory)
 		offsets[i] = offset;
 		offset += (sizes[i] + 255) / 256 * 256;
 	}
-	*memory = {.x = base + offsets[0], .w = base + offsets[1], .bias = (float *) (base + offsets[2]), .alone = base + offsets[3],
-			   .y = base + offsets[4], .verdict = (uint32_t *) (base + offsets[5])};
+	if (base != nullptr)
+		*memory = {.x = base + offsets[0], .w = base + offsets[1], .bias = (float *) (base + offsets[2]),
+				   .alone = base + offsets[3], .y = base + offsets[4], .verdict = (uint32_t *) (base + offsets[5])};
 	return offset;
 }
 
@@ -215,7 +216,7 @@ library_agreement
 library_agree(cuda_device *device, const library_choice *choice, status *status)
 {
 	cuda_gpu   *gpu = &device->gpus[0];
-	agree_memory memory;
+	agree_memory memory = {};
 	uint64_t	bytes = lay_out(choice, nullptr, &memory);
 	uint8_t    *base = (uint8_t *) cuda_memory_alloc(gpu, bytes, "the check of a product", status);
 	cudaStream_t stream = nullptr;
