@@ -152,4 +152,12 @@ my @answers = map { scalar $server->psql_sqlstate("SELECT infer.predict('m', 1)"
 is_deeply([ grep { $_ ne '' && $_ ne 'IF007' && $_ ne 'IF004' } @answers ], [], 'a lost device is an error at most');
 like($server->log, qr/the engine (ended with status 1|was terminated)/, 'and the engine is replaced');
 
+# With no model loaded there is no call that would notice it.
+$server->restart('infer.device' => 'null:lost_load=6');
+my $size = $server->log_size;
+my $loses = sql_bytes(wide_add_model(3, 'n'));
+is($server->psql_sqlstate(qq(SELECT infer.create_model('loses', data => $loses, options => '{"dims": {"n": 6}}'))), 'IF001',
+	'a load that loses the device fails');
+ok($server->wait_for_log(qr/the device is lost.*the engine ended with status 1/s, $size), 'and the engine is replaced');
+
 done_testing();

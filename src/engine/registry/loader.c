@@ -28,6 +28,7 @@
 #include "../process/log.h"
 #include "../process/process.h"
 #include "../scheduler/predict.h"
+#include "../scheduler/run.h"
 #include "../scheduler/scheduler.h"
 #include "../server/region.h"
 #include "load.h"
@@ -344,6 +345,7 @@ do_job(struct engine *engine, const struct load_job *job, struct loaded *loaded)
 	if (loaded->result != FILES_OK)
 		return;
 	open_model(engine, job, loaded);
+	run_lost(&loaded->status);
 	if (loaded->model != NULL)
 	{
 		files_rest(&loaded->files);

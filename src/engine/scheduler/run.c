@@ -118,6 +118,15 @@ restore(struct engine *engine, const struct model_slice *slices, uint32_t count)
 	}
 }
 
+void
+run_lost(const struct status *status)
+{
+	if (status->error != INFER_ERROR_DEVICE_LOST)
+		return;
+	log_status(LOG_FATAL, "the device is lost", status);
+	process_exit(1);
+}
+
 static bool
 run_once(struct turn *turn, struct entry *entry, const struct model_slice *slices, uint32_t count, struct status *status)
 {
@@ -129,11 +138,7 @@ run_once(struct turn *turn, struct entry *entry, const struct model_slice *slice
 	lane_beat(engine, turn->lane);	/* many small parts are alive, too */
 	if (entry->model->ops->run(entry->model, turn->lane->queue, yield, slices, count, status))
 		return true;
-	if (status->error == INFER_ERROR_DEVICE_LOST)
-	{
-		log_status(LOG_FATAL, "the device is lost", status);
-		process_exit(1);
-	}
+	run_lost(status);
 	if (status->error == 0)
 		status_set(status, INFER_ERROR_INTERNAL, "the model failed without saying why");
 	restore(engine, slices, count);

@@ -24,4 +24,7 @@ enum run_result
  */
 extern enum run_result run_slices(struct turn *turn);
 
+/* Ends the process if the status is that of a lost device, wherever that was noticed. */
+extern void run_lost(const struct status *status);
+
 #endif							/* ENGINE_SCHEDULER_RUN_H */
