@@ -18,12 +18,10 @@
 #include <time.h>
 
 #include "../test/encoder_fixture.h"
+#include "_lengths.h"
 #include "engine/cpu/cpu.h"
 
 #define BENCH_TEXTS			512			/* of the mixed set */
-#define MEDIAN				20.0
-#define NINTH				65.0
-#define LONGEST				249
 
 static uint32_t batch_tokens = 512;
 static double seconds = 2;
@@ -53,54 +51,11 @@ peak_of(double (*peak) (int64_t rounds))
 	return best;
 }
 
-/* The place on the normal distribution below which a share of it lies. */
-static double
-normal_quantile(double share)
-{
-	double		low = -8;
-	double		high = 8;
-
-	for (int i = 0; i < 60; i++)
-	{
-		double		middle = (low + high) / 2;
-
-		if (0.5 * erfc(-middle / sqrt(2)) < share)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-static void
-mixed_lengths(uint32_t *lengths, uint32_t count)
-{
-	double		spread = log(NINTH / MEDIAN) / normal_quantile(0.9);
-	uint64_t	random = 7;
-
-	for (uint32_t i = 0; i < count; i++)
-	{
-		double		length = rint(MEDIAN * exp(spread * normal_quantile((i + 0.5) / count)));
-
-		lengths[i] = length < 4 ? 4 : length > LONGEST ? LONGEST : (uint32_t) length;
-	}
-	for (uint32_t i = count; i-- > 1;)
-	{
-		uint32_t	j;
-		uint32_t	kept = lengths[i];
-
-		random = random * 6364136223846793005u + 1442695040888963407u;
-		j = (uint32_t) (random >> 33) % (i + 1);
-		lengths[i] = lengths[j];
-		lengths[j] = kept;
-	}
-}
-
 /* A text of so many tokens, with the two special ones: "the" is one. */
 static void
 put_text(struct encoder_call_fixture *c, uint32_t row, uint32_t length)
 {
-	char		text[4 * LONGEST + 8];
+	char		text[4 * LENGTHS_MOST + 8];
 	size_t		used = 0;
 
 	for (uint32_t i = 2; i < length; i++)

@@ -80,7 +80,7 @@ $(ENGINE_BUILD)/test/kernels/%: test/kernels/%.cc $(EMULATION_RUNTIME)
 
 $(ENGINE_BUILD)/bench/%: bench/%.c $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
-	$(ENGINE_CC) $(ENGINE_CFLAGS) -Isrc -Ibench -MMD -MP -o $@ $< $(ENGINE_LIBRARY) $(ENGINE_LIBS) $(BENCH_LIBS)
+	$(ENGINE_CC) $(ENGINE_CFLAGS) -Isrc -Itest -Ibench -MMD -MP -o $@ $< $(ENGINE_LIBRARY) $(ENGINE_LIBS) $(BENCH_LIBS)
 
 # compared with oneDNN where that is installed
 $(ENGINE_BUILD)/bench/encoder_products: BENCH_LIBS = $(if $(wildcard /usr/include/dnnl.h),-ldnnl)
