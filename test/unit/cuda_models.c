@@ -324,7 +324,7 @@ main(int argc, char **argv)
 	if (soak > 0)
 		test_soak(soak);
 	for (uint32_t i = 0; soak <= 0 && i < (quick ? SUBJECTS_QUICK : SUBJECTS); i++)
-		test_subject(&subjects[i], quick);
+		test_subject(&subjects[i], quick || case_hurries(gpu));
 	if (soak <= 0)
 	{
 		test_evicted(&subjects[2]);
