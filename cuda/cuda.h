@@ -88,6 +88,7 @@ struct cuda_device
 	char		numerics_id[64];
 	char		description[128];
 	uint64_t   *beats[2];			/* by enum device_use; or NULL */
+	bool		translates;			/* the driver makes code for the GPUs of what the build has */
 };
 
 /* ---- memory ---- */

@@ -199,6 +199,7 @@ start_gpu(cuda_device *device, cuda_gpu *gpu, uint64_t budget, status *status)
 		return status_set(status, INFER_ERROR_UNSUPPORTED, "this build has no code for GPU %d, whose architecture is sm_%d",
 						  gpu->ordinal, gpu->sm);
 	}
+	device->translates = device->translates || attributes.binaryVersion > attributes.ptxVersion;
 	if (error == cudaSuccess)
 		error = cudaMemGetInfo(&bytes_free, &bytes_total);
 	if (error == cudaSuccess)
@@ -319,6 +320,16 @@ name_gpus(const cuda_device *device, char *name, size_t size)
 		used += (size_t) snprintf(name + used, size - used, ",%d", device->gpus[g].ordinal);
 }
 
+/* Translated code is not kept: each start of the engine makes it anew, with the first calls. */
+static void
+name_lacks(const cuda_device *device, char *detail, size_t size)
+{
+	size_t		used = (size_t) snprintf(detail, size, "%s", device->lacks);
+
+	if (device->translates && used < size)
+		snprintf(detail + used, size - used, "%scode for sm_%d, made anew at each start", used > 0 ? ", " : "", device->gpus[0].sm);
+}
+
 static void
 cuda_info(device *base, device_info *info)
 {
@@ -333,7 +344,7 @@ cuda_info(device *base, device_info *info)
 	snprintf(info->numerics_id, sizeof(info->numerics_id), "%s", device->numerics_id);
 	snprintf(info->weight_layout, sizeof(info->weight_layout), "cuda");
 	snprintf(info->products, sizeof(info->products), "%s", device->products);
-	snprintf(info->detail, sizeof(info->detail), "%s", device->lacks);
+	name_lacks(device, info->detail, sizeof(info->detail));
 	info->precisions = (1u << DEVICE_PRECISIONS) - 1;
 	info->precision_default = bf16 ? DEVICE_PRECISION_BF16 : DEVICE_PRECISION_FULL;
 	info->threads = device->gpus_count;

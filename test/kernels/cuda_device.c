@@ -231,6 +231,22 @@ world_refuses(const char *variable, const char *value, const char *setting, cons
 		   variable == NULL ? "" : value, setting, message);
 }
 
+/* INFER_EMULATED_BUILT=75, on sm_80 */
+static int
+translated(void *argument)
+{
+	struct status status;
+	struct device *device = open_cuda("cuda", 0, &status);
+	struct device_info info = {0};
+
+	if (device == NULL)
+		return 1;
+	device->ops->info(device, &info);
+	device_close(device);
+	printf("# %s\n", info.detail);
+	return strstr(info.detail, "code for sm_80, made anew at each start") == NULL;
+}
+
 static int
 emulated(void *argument)
 {
@@ -251,6 +267,7 @@ test_opening(void)
 	world_refuses("INFER_EMULATED_GPUS", "0", "cuda", "no GPU");
 	world_refuses("INFER_EMULATED_SM", "70", "cuda", "GPU 0, Emulated GPU, has compute capability 7.0, which is not served");
 	world_refuses(NULL, NULL, "cuda:3", "GPU 3 does not exist");
+	tap_ok(world("INFER_EMULATED_BUILT", "75", translated, NULL), "that kernels are built for another GPU is said");
 }
 
 static void

@@ -6,6 +6,7 @@
  * The environment says the rest, once, when the library is first used:
  *	INFER_EMULATED_GPUS			how many there are (1)
  *	INFER_EMULATED_SM			their architecture (80)
+ *	INFER_EMULATED_BUILT		the architecture that kernels are built for (theirs); if it is less, the driver translates them
  *	INFER_EMULATED_PROCESSORS	streaming multiprocessors of each (4: few, so that grids go round)
  *	INFER_EMULATED_MEMORY		bytes of each (1 GiB)
  *	INFER_EMULATED_DRIVER		version of the driver; 0: there is none

@@ -47,6 +47,7 @@ struct emulation_settings
 {
 	int			gpus;
 	int			sm;
+	int			built;
 	int			processors;
 	int			driver;
 	uint64_t	memory;

@@ -37,6 +37,7 @@ settings_read()
 	if (s.gpus > EMULATION_GPUS_MAX)
 		s.gpus = EMULATION_GPUS_MAX;
 	s.sm = (int) from_environment("INFER_EMULATED_SM", 80);
+	s.built = (int) from_environment("INFER_EMULATED_BUILT", (uint64_t) s.sm);
 	s.processors = (int) from_environment("INFER_EMULATED_PROCESSORS", 4);
 	s.driver = (int) from_environment("INFER_EMULATED_DRIVER", CUDART_VERSION);
 	s.memory = from_environment("INFER_EMULATED_MEMORY", UINT64_C(1) << 30);

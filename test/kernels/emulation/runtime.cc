@@ -604,7 +604,8 @@ emulation_function_get(cudaFuncAttributes *attributes, const void *kernel)
 	*attributes = {};
 	attributes->maxThreadsPerBlock = EMULATION_THREADS_MAX;
 	attributes->numRegs = 32;
-	attributes->ptxVersion = attributes->binaryVersion = settings.sm;
+	attributes->ptxVersion = settings.built;
+	attributes->binaryVersion = settings.sm;
 	return call.done();
 }
 
