@@ -15,7 +15,7 @@
 #define CALLS	10000
 #define RUNS	2000
 
-static struct engine engine;
+static struct busy_clock unit;
 static struct entry entry;
 static struct request request;
 static struct batch batch;
@@ -24,8 +24,8 @@ static void
 count_one(uint64_t now, uint64_t waited, uint64_t took)
 {
 	counters_rows_waited(&request, 1, waited);
-	counters_segment_begins(&engine, now);
-	counters_segment_ends(&engine, &entry, now + took);
+	counters_segment_begins(&unit, now);
+	counters_segment_ends(&unit, &entry, now, now + took);
 	latency_errors_record(&entry.latency_errors, took + waited, took);
 	counters_batch_ends(&entry, &batch, took, true);
 	counters_rows_done(&request, 0, true);
