@@ -135,7 +135,7 @@ test_captured(const struct subject *s, bool quick)
 		return;
 	}
 	bad = subject_differing(&o, subject_queue(&o), expected, 17, 1, false, &status);
-	for (runs = 0; runs < (quick ? 40 : 400) && bad == 0; runs++)
+	for (runs = 0; runs < (quick ? 40 : 100) && bad == 0; runs++)
 	{
 		uint64_t	before = control == NULL ? 0 : control->calls();
 
