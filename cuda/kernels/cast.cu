@@ -142,16 +142,9 @@ struct cast_of_f16
 };
 
 template <class From, class To, class Cast>
-struct cast_function
+struct cast_function : gpu_map_traits<From, char, char, To, 1, Cast::fails, sizeof(From) + sizeof(To) == 6>
 {
-	typedef From A;
-	typedef char B;
-	typedef char C;
-	typedef To	Y;
-	static constexpr int operands = 1;
-	static constexpr bool fails = Cast::fails;
-	static constexpr bool vectors = sizeof(From) + sizeof(To) == 6;	/* of encoders: F32 and BF16 */
-
+	/* vectors pay between F32 and BF16, in encoders */
 	__device__ inline To
 	operator()(From a, char, char, uint32_t *error) const
 	{

@@ -15,16 +15,8 @@
 
 /* FN: ANY_FUNCTION: fn says which */
 template <class T, int FN>
-struct unary_function
+struct unary_function : gpu_map_traits<T, char, char, T, 1, false, FN != ANY_FUNCTION>
 {
-	typedef T	A;
-	typedef char B;
-	typedef char C;
-	typedef T	Y;
-	static constexpr int operands = 1;
-	static constexpr bool fails = false;
-	static constexpr bool vectors = FN != ANY_FUNCTION;
-
 	int			fn;
 	T			f0;
 	T			f1;
@@ -37,16 +29,8 @@ struct unary_function
 };
 
 template <class T>
-struct test_function
+struct test_function : gpu_map_traits<T, char, char, uint8_t, 1, false, false>
 {
-	typedef T	A;
-	typedef char B;
-	typedef char C;
-	typedef uint8_t Y;
-	static constexpr int operands = 1;
-	static constexpr bool fails = false;
-	static constexpr bool vectors = false;
-
 	int			fn;
 	bool		negative;
 	bool		positive;
@@ -59,16 +43,8 @@ struct test_function
 };
 
 template <class T>
-struct integer_function
+struct integer_function : gpu_map_traits<T, char, char, T, 1, false, false>
 {
-	typedef T	A;
-	typedef char B;
-	typedef char C;
-	typedef T	Y;
-	static constexpr int operands = 1;
-	static constexpr bool fails = false;
-	static constexpr bool vectors = false;
-
 	int			fn;
 	T			low;
 	T			high;
@@ -80,16 +56,8 @@ struct integer_function
 	}
 };
 
-struct truth_function
+struct truth_function : gpu_map_traits<uint8_t, char, char, uint8_t, 1, false, false>
 {
-	typedef uint8_t A;
-	typedef char B;
-	typedef char C;
-	typedef uint8_t Y;
-	static constexpr int operands = 1;
-	static constexpr bool fails = false;
-	static constexpr bool vectors = false;
-
 	bool		flip;
 
 	__device__ inline uint8_t
@@ -103,14 +71,14 @@ template <class T, int FN>
 static void
 launch_unary(const cuda_plan *plan, cuda_run *run)
 {
-	cuda_map_launch(plan, run, unary_function<T, FN>{plan->fn, (T) plan->f[0], (T) plan->f[1]});
+	cuda_map_launch(plan, run, unary_function<T, FN>{{}, plan->fn, (T) plan->f[0], (T) plan->f[1]});
 }
 
 template <class T>
 static void
 launch_test(const cuda_plan *plan, cuda_run *run)
 {
-	cuda_map_launch(plan, run, test_function<T>{plan->fn, plan->f[0] != 0, plan->f[1] != 0});
+	cuda_map_launch(plan, run, test_function<T>{{}, plan->fn, plan->f[0] != 0, plan->f[1] != 0});
 }
 
 /* A bound of CLIP as an integer: f holds it exactly up to 2^53, and saturates beyond. */
@@ -126,21 +94,21 @@ clip_bound(double bound, T low, T high)
 static void
 launch_unary_i32(const cuda_plan *plan, cuda_run *run)
 {
-	cuda_map_launch(plan, run, integer_function<int32_t>{plan->fn, clip_bound(plan->f[0], INT32_MIN, INT32_MAX),
+	cuda_map_launch(plan, run, integer_function<int32_t>{{}, plan->fn, clip_bound(plan->f[0], INT32_MIN, INT32_MAX),
 														 clip_bound(plan->f[1], INT32_MIN, INT32_MAX)});
 }
 
 static void
 launch_unary_i64(const cuda_plan *plan, cuda_run *run)
 {
-	cuda_map_launch(plan, run, integer_function<int64_t>{plan->fn, clip_bound<int64_t>(plan->f[0], INT64_MIN, INT64_MAX),
+	cuda_map_launch(plan, run, integer_function<int64_t>{{}, plan->fn, clip_bound<int64_t>(plan->f[0], INT64_MIN, INT64_MAX),
 														 clip_bound<int64_t>(plan->f[1], INT64_MIN, INT64_MAX)});
 }
 
 static void
 launch_truth(const cuda_plan *plan, cuda_run *run)
 {
-	cuda_map_launch(plan, run, truth_function{plan->fn == UNARY_NOT});
+	cuda_map_launch(plan, run, truth_function{{}, plan->fn == UNARY_NOT});
 }
 
 static cuda_launch_fn
@@ -210,16 +178,8 @@ cuda_make_unary(cuda_making *making)
 /* ---- BINARY ---- */
 
 template <class T, int FN>
-struct binary_function
+struct binary_function : gpu_map_traits<T, T, char, T, 2, false, FN != ANY_FUNCTION>
 {
-	typedef T	A;
-	typedef T	B;
-	typedef char C;
-	typedef T	Y;
-	static constexpr int operands = 2;
-	static constexpr bool fails = false;
-	static constexpr bool vectors = FN != ANY_FUNCTION;
-
 	int			fn;
 
 	__device__ inline T
@@ -230,16 +190,8 @@ struct binary_function
 };
 
 template <class T>
-struct integer_binary_function
+struct integer_binary_function : gpu_map_traits<T, T, char, T, 2, true, false>
 {
-	typedef T	A;
-	typedef T	B;
-	typedef char C;
-	typedef T	Y;
-	static constexpr int operands = 2;
-	static constexpr bool fails = true;
-	static constexpr bool vectors = false;
-
 	int			fn;
 
 	__device__ inline T
@@ -250,16 +202,8 @@ struct integer_binary_function
 };
 
 template <class T>
-struct compare_function
+struct compare_function : gpu_map_traits<T, T, char, uint8_t, 2, false, false>
 {
-	typedef T	A;
-	typedef T	B;
-	typedef char C;
-	typedef uint8_t Y;
-	static constexpr int operands = 2;
-	static constexpr bool fails = false;
-	static constexpr bool vectors = false;
-
 	int			fn;
 
 	__device__ inline uint8_t
@@ -269,16 +213,8 @@ struct compare_function
 	}
 };
 
-struct logic_function
+struct logic_function : gpu_map_traits<uint8_t, uint8_t, char, uint8_t, 2, false, false>
 {
-	typedef uint8_t A;
-	typedef uint8_t B;
-	typedef char C;
-	typedef uint8_t Y;
-	static constexpr int operands = 2;
-	static constexpr bool fails = false;
-	static constexpr bool vectors = false;
-
 	int			fn;
 
 	__device__ inline uint8_t
@@ -293,7 +229,7 @@ template <class F>
 static void
 launch_binary(const cuda_plan *plan, cuda_run *run)
 {
-	cuda_map_launch(plan, run, F{plan->fn});
+	cuda_map_launch(plan, run, F{{}, plan->fn});
 }
 
 static cuda_launch_fn
@@ -348,16 +284,8 @@ cuda_make_binary(cuda_making *making)
 
 /* T: an unsigned type of as many bytes */
 template <class T>
-struct where_function
+struct where_function : gpu_map_traits<uint8_t, T, T, T, 3, false, sizeof(T) == 4>
 {
-	typedef uint8_t A;
-	typedef T	B;
-	typedef T	C;
-	typedef T	Y;
-	static constexpr int operands = 3;
-	static constexpr bool fails = false;
-	static constexpr bool vectors = sizeof(T) == 4;
-
 	__device__ inline T
 	operator()(uint8_t a, T b, T c, uint32_t *) const
 	{

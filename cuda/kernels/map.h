@@ -167,6 +167,22 @@ gpu_fetch(const T *x, int64_t step)
 
 /* ---- kernels ---- */
 
+/*
+ * What a function of elements says of itself: the types of its operands (char: there is none) and of its result, whether a
+ * row may fail, and whether it is cheap enough that vectors of neighbours pay.
+ */
+template <class First, class Second, class Third, class Result, int Operands, bool Fails, bool Vectors>
+struct gpu_map_traits
+{
+	typedef First A;
+	typedef Second B;
+	typedef Third C;
+	typedef Result Y;
+	static constexpr int operands = Operands;
+	static constexpr bool fails = Fails;
+	static constexpr bool vectors = Vectors;
+};
+
 template <int N>
 struct gpu_map
 {
