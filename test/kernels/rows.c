@@ -12,6 +12,7 @@
 
 #include "engine/cpu/cpu.h"
 #include "harness.h"
+#include "rows.h"
 #include "tap.h"
 
 static const uint32_t batch_sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 13, 14, 15, 16, 17, 28, 31, 33, 64, 111,
@@ -378,33 +379,6 @@ check_device(struct device *device, const char *name)
 	tap_ok(check_vectors(device, DEVICE_F64, 5) && check_vectors(device, DEVICE_F64, 33), "%s: functions f64", name);
 }
 
-static void
-check_cpu(const char *arch, int threads)
-{
-	struct device_options options = {.threads = threads, .arch = arch};
-	struct status status;
-	struct device *device;
-	struct device_info info;
-	char		name[64];
-
-	status_clear(&status);
-	device = device_open("cpu", &options, &status);
-	if (device == NULL)
-	{
-		tap_skip(arch, "not on this processor");
-		return;
-	}
-	device->ops->info(device, &info);
-	snprintf(name, sizeof(name), "%s, %d threads", arch, threads);
-	if (info.threads != (uint32_t) threads)
-		tap_skip(arch, "fewer cores than threads");
-	else
-		check_device(device, name);
-	device->ops->close(device);
-	if (threads == 1)
-		check_the_checker(arch);
-}
-
 int
 main(void)
 {
@@ -413,7 +387,8 @@ main(void)
 
 	for (size_t a = 0; a < sizeof(archs) / sizeof(*archs) && case_wants("cpu"); a++)
 		for (int threads = 1; threads <= 2; threads++)
-			check_cpu(archs[a], threads);
+			if (rows_on_cpu(archs[a], threads, check_device) && threads == 1)
+				check_the_checker(archs[a]);
 	if (cuda != NULL)
 	{
 		check_device(cuda, "cuda");

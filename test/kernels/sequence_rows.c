@@ -9,6 +9,7 @@
  */
 #include "engine/cpu/cpu.h"
 #include "protocol/protocol.h"
+#include "rows.h"
 #include "sequence.h"
 #include "tap.h"
 
@@ -327,33 +328,6 @@ check_device(struct device *device, const char *name)
 		tap_ok(check_op(device, ops[o].op), "%s: %s", name, ops[o].name);
 }
 
-static void
-check_cpu(const char *arch, int threads)
-{
-	struct device_options options = {.threads = threads, .arch = arch};
-	struct status status;
-	struct device *device;
-	struct device_info info;
-	char		name[64];
-
-	status_clear(&status);
-	device = device_open("cpu", &options, &status);
-	if (device == NULL)
-	{
-		tap_skip(arch, "not on this processor");
-		return;
-	}
-	device->ops->info(device, &info);
-	snprintf(name, sizeof(name), "%s, %d threads", arch, threads);
-	if (info.threads != (uint32_t) threads)
-		tap_skip(arch, "fewer cores than threads");
-	else
-		check_device(device, name);
-	device->ops->close(device);
-	if (threads == 1)
-		check_the_checker(arch);
-}
-
 int
 main(void)
 {
@@ -363,7 +337,8 @@ main(void)
 	make_cases();
 	for (size_t a = 0; a < sizeof(archs) / sizeof(*archs) && case_wants("cpu"); a++)
 		for (int threads = 1; threads <= 2; threads++)
-			check_cpu(archs[a], threads);
+			if (rows_on_cpu(archs[a], threads, check_device) && threads == 1)
+				check_the_checker(archs[a]);
 	if (cuda != NULL)
 	{
 		/* which has bits of its own */
