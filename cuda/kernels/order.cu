@@ -5,7 +5,7 @@
  * Elements of a vector are ordered totally, places deciding where values do not: so what comes first is the same in
  * whichever order threads look.
  */
-#include "function.h"
+#include "elementary.h"
 #include "integer.h"
 #include "vectors.h"
 
