@@ -9,7 +9,9 @@ CUDA_TOOLKIT = $(patsubst compute_%,%,$(shell $(NVCC) --list-gpu-arch))
 CUDA_BUILD = $(ENGINE_BUILD)/nvidia
 CUDA_SOURCES = $(wildcard cuda/*.cu cuda/*/*.cu)
 CUDA_HEADERS = $(wildcard cuda/*.h cuda/*/*.h) src/engine/device.h src/engine/status.h src/protocol/errors.h
-CUDA_OBJECTS = $(CUDA_SOURCES:cuda/%.cu=$(CUDA_BUILD)/%.o) $(CUDA_BUILD)/status.o
+# what it has of the engine's own code
+CUDA_ENGINE = status device_type
+CUDA_OBJECTS = $(CUDA_SOURCES:cuda/%.cu=$(CUDA_BUILD)/%.o) $(CUDA_ENGINE:%=$(CUDA_BUILD)/%.o)
 CUDA_MODULE = $(ENGINE_BUILD)/infer_cuda.so
 CUDA_LAST = $(lastword $(CUDA_ARCHS))
 CUDA_GENCODE = $(foreach arch,$(CUDA_ARCHS),-gencode arch=compute_$(arch),code=sm_$(arch)) \
@@ -24,7 +26,7 @@ $(CUDA_BUILD)/%.o: cuda/%.cu $(CUDA_HEADERS) infer.control
 	@mkdir -p $(@D)
 	$(NVCC) $(NVCC_FLAGS) -c -o $@ $<
 
-$(CUDA_BUILD)/status.o: src/engine/status.c src/engine/status.h
+$(CUDA_ENGINE:%=$(CUDA_BUILD)/%.o): $(CUDA_BUILD)/%.o: src/engine/%.c src/engine/device.h src/engine/status.h
 	@mkdir -p $(@D)
 	$(ENGINE_CC) $(ENGINE_CFLAGS) -fPIC -fvisibility=hidden -c -o $@ $<
 
@@ -36,7 +38,7 @@ ENGINE_CXX ?= $(if $(findstring clang,$(ENGINE_CC)),clang++,$(patsubst %gcc,%g++
 EMULATION_BUILD = $(ENGINE_BUILD)/emulation
 EMULATION_SOURCES = $(wildcard test/kernels/emulation/*.cc)
 EMULATION_OBJECTS = $(CUDA_SOURCES:cuda/%.cu=$(EMULATION_BUILD)/%.o) $(EMULATION_SOURCES:test/kernels/emulation/%.cc=$(EMULATION_BUILD)/runtime/%.o) \
-	$(EMULATION_BUILD)/status.o
+	$(CUDA_ENGINE:%=$(EMULATION_BUILD)/%.o)
 EMULATION_MODULE = $(EMULATION_BUILD)/infer_cuda.so
 EMULATION_CXXFLAGS = -std=gnu++17 $(ENGINE_OPT) -ffp-contract=off -fno-strict-aliasing -fPIC -fvisibility=hidden -pthread -D_GNU_SOURCE \
 	$(CUDA_WARNINGS) -Wno-unknown-pragmas $(WERROR) -Itest/kernels/emulation $(CUDA_DEFINES) $(ENGINE_EXTRA)
@@ -49,7 +51,7 @@ $(EMULATION_BUILD)/runtime/%.o: test/kernels/emulation/%.cc
 	@mkdir -p $(@D)
 	$(ENGINE_CXX) $(EMULATION_CXXFLAGS) -MMD -MP -c -o $@ $<
 
-$(EMULATION_BUILD)/status.o: src/engine/status.c src/engine/status.h
+$(CUDA_ENGINE:%=$(EMULATION_BUILD)/%.o): $(EMULATION_BUILD)/%.o: src/engine/%.c src/engine/device.h src/engine/status.h
 	@mkdir -p $(@D)
 	$(ENGINE_CC) $(ENGINE_CFLAGS) -fPIC -fvisibility=hidden -c -o $@ $<
 

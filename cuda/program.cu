@@ -19,27 +19,6 @@ const cuda_make_fn cuda_makers[DEVICE_OPCODES] = {
 
 /* ---- places ---- */
 
-static uint64_t
-type_bytes(uint8_t type)
-{
-	switch (type)
-	{
-		case DEVICE_F32:
-		case DEVICE_I32:
-			return 4;
-		case DEVICE_F64:
-		case DEVICE_I64:
-			return 8;
-		case DEVICE_BF16:
-		case DEVICE_F16:
-			return 2;
-		case DEVICE_BOOL:
-		case DEVICE_Q8:
-			return 1;
-	}
-	return sizeof(device_text);
-}
-
 cuda_place
 cuda_place_of(const device_tensor *tensor)
 {
@@ -47,9 +26,7 @@ cuda_place_of(const device_tensor *tensor)
 
 	place.type = tensor->type;
 	place.lead = tensor->lead;
-	place.elements = 1;
-	for (int d = 0; d < tensor->rank; d++)
-		place.elements *= tensor->dims[d];
+	place.elements = device_item_elements(tensor);
 	if (tensor->constant != nullptr)
 		place.kind = CUDA_CONSTANT;
 	else if (tensor->binding >= 0)
@@ -68,7 +45,7 @@ cuda_place_of(const device_tensor *tensor)
 uint64_t
 cuda_place_bytes(const cuda_place *place)
 {
-	return (uint64_t) place->elements * type_bytes(place->type);
+	return (uint64_t) place->elements * device_type_bytes(place->type);
 }
 
 /* ---- plans ---- */

@@ -22,22 +22,6 @@
 #define SLICE_BYTES			((uint64_t) 8 << 20)
 #define COLUMNS_AT_ONCE		16			/* whose numbers of one k are read together */
 
-static const char *
-type_name(uint8_t type)
-{
-	static const char *const names[] = {
-		"nothing", "float32", "float64", "int32", "int64", "boolean", "string", "bfloat16", "float16"
-	};
-
-	return type < sizeof(names) / sizeof(*names) ? names[type] : "nothing";
-}
-
-static const char *
-precision_name(uint8_t precision)
-{
-	return precision == DEVICE_PRECISION_BF16 ? "bf16" : precision == DEVICE_PRECISION_INT8 ? "int8" : "f32";
-}
-
 static uint64_t
 rounded(uint64_t number, uint64_t to)
 {
@@ -240,7 +224,7 @@ pack_slices(cuda_device *device, device_weight *weight, const device_weight_desc
 		else if (!pack_int8(weight, desc, first, last, (int8_t *) slice, scales, sums))
 		{
 			status_set(status, INFER_ERROR_UNSUPPORTED, "a weight of %s cannot be packed in int8: a number of it is not finite",
-					   type_name(desc->type));
+					   device_type_name(desc->type));
 			return false;
 		}
 		if (!upload_everywhere(device, weight, (uint64_t) first * line, slice, bytes, status))
@@ -281,8 +265,8 @@ cuda_weight_pack(device *base, const device_weight_desc *desc, status *status)
 
 	if (refusal != nullptr)
 	{
-		status_set(status, INFER_ERROR_UNSUPPORTED, "a weight of %s cannot be packed in %s: %s", type_name(desc->type),
-				   precision_name(desc->precision), refusal);
+		status_set(status, INFER_ERROR_UNSUPPORTED, "a weight of %s cannot be packed in %s: %s", device_type_name(desc->type),
+				   device_precision_name(desc->precision), refusal);
 		return nullptr;
 	}
 	weight = (device_weight *) malloc(sizeof(*weight));

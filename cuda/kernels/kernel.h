@@ -18,7 +18,10 @@
 
 #include <gpu_platform.h>
 
+extern "C"
+{
 #include "../../src/engine/device.h"
+}
 
 /* Queries of a block of attention; tile_off counts in it. */
 #define GPU_ATTENTION_TILE	64

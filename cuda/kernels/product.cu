@@ -4,12 +4,6 @@
  */
 #include "../products/library.h"
 
-static double
-type_bytes(uint8_t type)
-{
-	return type == DEVICE_F64 || type == DEVICE_I64 ? 8 : type == DEVICE_BF16 ? 2 : type == DEVICE_Q8 ? 1 : 4;
-}
-
 static void
 product_costs(cuda_plan *plan, const product_shape *shape, double units, bool weight)
 {
@@ -18,11 +12,11 @@ product_costs(cuda_plan *plan, const product_shape *shape, double units, bool we
 	double		n = (double) shape->n;
 
 	plan->flops_item = 2 * units * m * n * k;
-	plan->bytes_item = units * (m * k * type_bytes(plan->type) + m * n * type_bytes(plan->output.type));
+	plan->bytes_item = units * (m * k * (double) device_type_bytes(plan->type) + m * n * (double) device_type_bytes(plan->output.type));
 	if (weight)
-		plan->bytes_run = k * n * type_bytes(plan->type);
+		plan->bytes_run = k * n * (double) device_type_bytes(plan->type);
 	else
-		plan->bytes_item += units * k * n * type_bytes(plan->type);
+		plan->bytes_item += units * k * n * (double) device_type_bytes(plan->type);
 }
 
 bool

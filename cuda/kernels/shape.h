@@ -11,28 +11,13 @@
 static inline int64_t
 shape_bytes(uint8_t type)
 {
-	switch (type)
-	{
-		case DEVICE_F64:
-		case DEVICE_I64:
-			return 8;
-		case DEVICE_F32:
-		case DEVICE_I32:
-			return 4;
-		case DEVICE_BF16:
-		case DEVICE_F16:
-			return 2;
-		case DEVICE_BOOL:
-		case DEVICE_Q8:
-			return 1;
-	}
-	return 0;
+	return type == DEVICE_STRING ? 0 : (int64_t) device_type_bytes(type);
 }
 
 static inline int64_t
 shape_item(const device_tensor *t)
 {
-	return cuda_elements(t, 0, t->rank);
+	return device_item_elements(t);
 }
 
 template <class T>

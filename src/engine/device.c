@@ -158,41 +158,6 @@ device_names(struct device *device, struct device_names *names)
 	memcpy(names->host, info.name, sizeof(names->host));
 }
 
-/* Bytes of one element in a tensor; 0 for a type that does not exist. */
-size_t
-device_type_bytes(uint8_t type)
-{
-	switch (type)
-	{
-		case DEVICE_F32:
-		case DEVICE_I32:
-			return 4;
-		case DEVICE_F64:
-		case DEVICE_I64:
-			return 8;
-		case DEVICE_BF16:
-		case DEVICE_F16:
-			return 2;
-		case DEVICE_BOOL:
-		case DEVICE_Q8:
-			return 1;
-		case DEVICE_STRING:
-			return sizeof(struct device_text);
-	}
-	return 0;
-}
-
-/* Elements of one item. */
-int64_t
-device_item_elements(const struct device_tensor *tensor)
-{
-	int64_t		elements = 1;
-
-	for (int d = 0; d < tensor->rank; d++)
-		elements *= tensor->dims[d];
-	return elements;
-}
-
 uint64_t
 device_constants_bytes(const struct device_tensor *tensors, uint32_t count)
 {

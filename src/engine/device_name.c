@@ -1,6 +1,6 @@
 /*
  * device_name.c
- *	  What the primitives and types of device.h are called in messages and in infer-engine check.
+ *	  What the primitives of device.h are called in messages and in infer-engine check.
  */
 #include "device.h"
 
@@ -58,16 +58,6 @@ static const char *const trees_names[] = {"", "sum", "min", "max"};
 static const char *const norm_names[] = {"", "layer", "rms"};
 static const char *const pool_names[] = {"", "first", "mean", "max", "mean by root of length", "last", "mean weighted by place"};
 
-static const char *const type_names[] = {
-	[DEVICE_F32] = "float32", [DEVICE_F64] = "float64", [DEVICE_I32] = "int32", [DEVICE_I64] = "int64",
-	[DEVICE_BOOL] = "bool", [DEVICE_STRING] = "string", [DEVICE_BF16] = "bfloat16", [DEVICE_F16] = "float16",
-	[DEVICE_Q8] = "quantised"
-};
-
-static const char *const precision_names[DEVICE_PRECISIONS] = {
-	[DEVICE_PRECISION_FULL] = "f32", [DEVICE_PRECISION_BF16] = "bf16", [DEVICE_PRECISION_INT8] = "int8"
-};
-
 #define NAME_IN(names, fn) \
 	((fn) < sizeof(names) / sizeof((names)[0]) && (names)[fn] != NULL ? (names)[fn] : "")
 
@@ -109,20 +99,4 @@ device_function_name(const struct device_op *op)
 		default:
 			return "";
 	}
-}
-
-const char *
-device_type_name(uint8_t type)
-{
-	const char *name = NAME_IN(type_names, type);
-
-	return name[0] != '\0' ? name : "unknown";
-}
-
-const char *
-device_precision_name(uint8_t precision)
-{
-	const char *name = NAME_IN(precision_names, precision);
-
-	return name[0] != '\0' ? name : "unknown precision";
 }
