@@ -87,7 +87,6 @@ struct cuda_device
 	struct cuda_library *products_library;	/* NULL: there is none */
 	char		numerics_id[64];
 	char		description[128];
-	uint64_t   *beats[2];			/* by enum device_use; or NULL */
 	bool		translates;			/* the driver makes code for the GPUs of what the build has */
 };
 

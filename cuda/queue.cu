@@ -154,8 +154,6 @@ complete(device_queue *queue, enum device_state state, uint32_t error, const cha
 	queue->completed = ticket;
 	if (ticket < queue->tickets)
 		queue->flights[(ticket + 1) % CUDA_FLIGHTS].began = queue->flights[(ticket + 1) % CUDA_FLIGHTS].watched = now;
-	if (queue->device->beats[queue->use] != nullptr)
-		__atomic_add_fetch(queue->device->beats[queue->use], 1, __ATOMIC_RELAXED);
 	pthread_cond_broadcast(&queue->changed);
 }
 
@@ -417,8 +415,6 @@ cuda_enqueue(device_queue *queue, device_program *program, uint32_t first, uint3
 	call.flight = flight_take(queue, status);
 	if (call.flight == nullptr || !reserve(&call, arena, status))
 		return 0;
-	if (queue->device->beats[queue->use] != nullptr)
-		__atomic_add_fetch(queue->device->beats[queue->use], 1, __ATOMIC_RELAXED);
 	call.flight->began = cuda_now_nsec();
 	call.flight->predicted = cuda_range_nsec(program, first, call.last, batch);
 	cuda_run_enqueue(&call, arena);

@@ -59,7 +59,7 @@ open_cuda(const struct device_options *options, int gpu, struct status *status)
 		return NULL;
 	host.memory = 0;			/* what lies there is little, and none of it is evicted */
 	own.gpu = gpu;
-	own.beat = host.beat = NULL;	/* of several batches in flight their runners give signs of life */
+	host.beat = NULL;			/* of several batches in flight their runners give signs of life */
 	own.host = cpu_device_ops.open(&host, status);
 	if (own.host == NULL)
 		return NULL;

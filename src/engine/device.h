@@ -563,9 +563,9 @@ struct device_options
 	int			gpu;				/* CUDA's ordinal; -1: all of those like the first */
 	struct device *host;			/* for a device that leaves ops to the CPU: opened, and closed by who opened it */
 	struct status *passed_over;		/* "auto": why it is not the CUDA device; or NULL */
-	uint64_t   *beat;				/* raised at every claimed chunk of a batch; NULL where several are in flight, whose
-									 * runners speak for each */
-	uint64_t   *load_beat;			/* and of what is computed at load */
+	uint64_t   *beat;				/* raised at every claimed chunk of a batch, or NULL; not by a device with several in
+									 * flight, whose runners speak for each */
+	uint64_t   *load_beat;			/* and of what is computed at load, which such a device leaves to its host */
 	uint32_t   *load_busy;			/* not 0 while something is */
 };
 
