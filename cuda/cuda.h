@@ -80,6 +80,8 @@ struct cuda_device
 	uint32_t	queues_made;		/* atomic: which GPU is next */
 	uint32_t	lost;				/* atomic: 1 once a GPU answers errors alone */
 	char		lost_reason[200];	/* written before lost */
+	uint64_t	host_copies;		/* atomic, as the next: tensors that host segments were given, and gave; */
+	uint64_t	host_bytes;			/* and their bytes */
 	uint32_t	hangs;				/* atomic: lost to a hang, so that nothing that waits for a GPU may be called */
 	char		library[32];		/* version of the library of products, "none" */
 	char		products[64];		/* what computes products, and why not the library */

@@ -358,6 +358,8 @@ cuda_info(device *base, device_info *info)
 			info->bytes_used = used;
 	}
 	info->bytes_total = device->gpus[0].bytes_total;
+	info->host_copies = __atomic_load_n(&device->host_copies, __ATOMIC_RELAXED);
+	info->host_bytes = __atomic_load_n(&device->host_bytes, __ATOMIC_RELAXED);
 	info->async = true;
 	info->inflight_max = 2 * device->gpus_count;
 	info->align = DEVICE_ALIGN;

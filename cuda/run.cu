@@ -195,6 +195,8 @@ cross(cuda_call *call, const cuda_copy *copies, uint32_t count, bool down)
 		if (!(down ? copy(call, host, device, bytes, cudaMemcpyDeviceToHost) :
 			  copy(call, device, host, bytes, cudaMemcpyHostToDevice)))
 			return false;
+		__atomic_fetch_add(&call->queue->gpu->device->host_copies, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&call->queue->gpu->device->host_bytes, bytes, __ATOMIC_RELAXED);
 	}
 	return true;
 }

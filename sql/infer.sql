@@ -306,7 +306,8 @@ COMMENT ON FUNCTION infer.read_loaded_models() IS 'behind the view infer.loaded_
 CREATE FUNCTION infer.read_devices(OUT device text, OUT description text, OUT in_use bool, OUT threads int,
 								   OUT memory_budget bigint, OUT memory_used bigint,
 								   OUT busy_time double precision, OUT busy_share double precision,
-								   OUT isa text, OUT numerics_id text, OUT since timestamptz, OUT detail text) RETURNS SETOF record
+								   OUT isa text, OUT numerics_id text, OUT since timestamptz, OUT detail text,
+								   OUT host_copies bigint, OUT host_bytes bigint) RETURNS SETOF record
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_devices';
 COMMENT ON FUNCTION infer.read_devices() IS 'behind the view infer.devices';
 
@@ -372,6 +373,8 @@ COMMENT ON COLUMN infer.devices.isa IS 'the instruction set that the kernels use
 COMMENT ON COLUMN infer.devices.numerics_id IS 'what the bits of results depend on: equal ids give equal bits';
 COMMENT ON COLUMN infer.devices.since IS 'when counting began: the engine''s start, or the last infer.reset_stats()';
 COMMENT ON COLUMN infer.devices.detail IS 'why the engine does not compute on it, or what it lacks; NULL: nothing';
+COMMENT ON COLUMN infer.devices.host_copies IS 'tensors that were copied between a GPU and the CPU, since the engine''s start, for operators that the GPU has no kernel for';
+COMMENT ON COLUMN infer.devices.host_bytes IS 'and their bytes';
 
 CREATE VIEW infer.activity AS SELECT * FROM infer.read_activity();
 COMMENT ON VIEW infer.activity IS 'the calls that wait or run in the engine now; times in milliseconds';

@@ -546,6 +546,8 @@ struct device_info
 	uint64_t	bytes_total;
 	uint64_t	bytes_budget;
 	uint64_t	bytes_used;			/* weights; an arena is checked beside them at enqueue */
+	uint64_t	host_copies;		/* tensors copied to the host and back, ever, for ops that are left to it; */
+	uint64_t	host_bytes;			/* and their bytes */
 	uint32_t	threads;
 	bool		async;
 	uint32_t	inflight_max;		/* queues of batches that are worth it, with a run in flight each */

@@ -242,7 +242,7 @@ infer_read_loaded_models(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-enum { DEVICE_COLUMNS = 12 };
+enum { DEVICE_COLUMNS = 14 };
 
 PG_FUNCTION_INFO_V1(infer_read_devices);
 Datum
@@ -271,10 +271,13 @@ infer_read_devices(PG_FUNCTION_ARGS)
 		values[9] = CStringGetTextDatum(infer_client_text(device->numerics_id));
 		values[10] = time_datum(stats.head.since);
 		values[11] = CStringGetTextDatum(infer_client_text(device->detail));
+		values[12] = Int64GetDatum(device->host_copies);
+		values[13] = Int64GetDatum(device->host_bytes);
 		for (int column = 3; column < 11; column++)
 			nulls[column] = device->in_use == 0;	/* it is not there */
 		nulls[1] = device->description[0] == '\0';
 		nulls[11] = device->detail[0] == '\0';
+		nulls[12] = nulls[13] = device->in_use == 0;
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;

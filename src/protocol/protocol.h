@@ -211,6 +211,8 @@ struct infer_stats_device
 	char		name[64];			/* "cpu" */
 	char		description[128];	/* the processor's or card's name; "": there is none */
 	char		detail[128];		/* why it is not used, or what it lacks; or "" */
+	uint64_t	host_copies;		/* tensors copied to the CPU and back, since the start, for operators that it computes; */
+	uint64_t	host_bytes;			/* and their bytes */
 	char		numerics_id[INFER_NUMERICS_MAX];
 	uint64_t	bytes_budget;
 	uint64_t	bytes_used;

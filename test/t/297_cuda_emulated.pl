@@ -36,6 +36,17 @@ is($server->safe_psql("SELECT count(*), min(y), max(y) FROM (SELECT infer.predic
 is($server->safe_psql("SELECT DISTINCT device FROM infer.profile('m', 1)"), 'cuda:0', 'infer.profile names it');
 is($server->safe_psql("SELECT memory_used > 0 FROM infer.devices"), 't', 'what the model takes of it is counted');
 
+# ---- what it leaves to the CPU ----
+
+is($server->safe_psql('SELECT host_copies, host_bytes FROM infer.devices'), '0|0', 'nothing was copied for the CPU to compute');
+copy("$FindBin::RealBin/../../examples/iris/model.onnx", $server->dir . '/../iris.onnx') or die $!;
+chmod 0644, $server->dir . '/../iris.onnx';
+$server->safe_psql("SELECT infer.create_model('iris', '" . $server->dir . "/../iris.onnx')");
+is($server->safe_psql("SELECT infer.classify('iris', 5.1, 3.5, 1.4, 0.2)"), 'setosa', 'a model with words for answers');
+is($server->safe_psql("SELECT string_agg(primitive, ',') FROM infer.profile('iris', 5.1, 3.5, 1.4, 0.2) WHERE device = 'cpu'"), 'gather',
+	'has the words looked up by the CPU');
+is($server->safe_psql('SELECT host_copies > 0, host_bytes > 0 FROM infer.devices'), 't|t', 'and what is copied for that is counted');
+
 # ---- it goes away in the middle of a statement, and of a job ----
 
 sub rows_done { return $server->safe_psql("SELECT coalesce(sum(rows), 0) FROM infer.stats WHERE model = 'm'"); }

@@ -66,6 +66,8 @@ put_device(struct engine *engine, struct report *report)
 	device.threads = info.threads;
 	device.in_use = 1;
 	memcpy(device.detail, info.detail, sizeof(device.detail));
+	device.host_copies = info.host_copies;
+	device.host_bytes = info.host_bytes;
 	put_device_entry(report, &device);
 }
 
