@@ -10,7 +10,7 @@ CUDA_BUILD = $(ENGINE_BUILD)/nvidia
 CUDA_SOURCES = $(wildcard cuda/*.cu cuda/*/*.cu)
 CUDA_HEADERS = $(wildcard cuda/*.h cuda/*/*.h) src/engine/device.h src/engine/status.h src/protocol/errors.h
 # what it has of the engine's own code
-CUDA_ENGINE = status device_type
+CUDA_ENGINE = status device_type device_graph
 CUDA_OBJECTS = $(CUDA_SOURCES:cuda/%.cu=$(CUDA_BUILD)/%.o) $(CUDA_ENGINE:%=$(CUDA_BUILD)/%.o)
 CUDA_MODULE = $(ENGINE_BUILD)/infer_cuda.so
 CUDA_LAST = $(lastword $(CUDA_ARCHS))

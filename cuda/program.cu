@@ -204,29 +204,6 @@ cuda_program_free(device *base, device_program *program)
 	free(program);
 }
 
-/* Indexes of ops and tensors lie within the graph. */
-static bool
-graph_sound(const device_graph *graph, status *status)
-{
-	for (uint32_t o = 0; o < graph->ops_count; o++)
-	{
-		const device_op *op = &graph->ops[o];
-		bool		sound = op->output >= 0 && (uint32_t) op->output < graph->tensors_count;
-
-		for (uint32_t i = 0; i < op->inputs_count; i++)
-			if (op->inputs[i] >= 0 && (uint32_t) op->inputs[i] >= graph->tensors_count)
-				sound = false;
-		if (op->op == DEVICE_OP_GEMM && (op->weight < 0 || (uint32_t) op->weight >= graph->weights_count))
-			sound = false;
-		if (!sound)
-			return status_set(status, INFER_ERROR_INTERNAL, "primitive %u of the program names a tensor that does not exist", o);
-	}
-	for (uint32_t t = 0; t < graph->tensors_count; t++)
-		if (graph->tensors[t].binding >= 0 && (uint32_t) graph->tensors[t].binding >= graph->bindings_count)
-			return status_set(status, INFER_ERROR_INTERNAL, "tensor %u of the program names a binding that does not exist", t);
-	return true;
-}
-
 static bool
 reads_offsets(uint16_t op)
 {
@@ -342,7 +319,7 @@ cuda_compile(device *base, const device_graph *graph, status *status)
 	device_program *program;
 	bool		good;
 
-	if (!cuda_usable(device, status) || !graph_sound(graph, status))
+	if (!cuda_usable(device, status) || !device_graph_sound(graph, status))
 		return nullptr;
 	program = program_new(device, graph, status);
 	if (program == nullptr)

@@ -777,6 +777,9 @@ extern const char *device_function_name(const struct device_op *op);
 extern const char *device_type_name(uint8_t type);
 extern const char *device_precision_name(uint8_t precision);
 
+/* At compile: indexes of ops and tensors lie within the graph.  false: INFER_ERROR_INTERNAL. */
+extern bool device_graph_sound(const struct device_graph *graph, struct status *status);
+
 extern size_t device_type_bytes(uint8_t type);	/* of one element in a tensor */
 extern int64_t device_item_elements(const struct device_tensor *tensor);
 

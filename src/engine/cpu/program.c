@@ -39,29 +39,6 @@ cpu_program_free(struct device *base, struct device_program *program)
 	free(program);
 }
 
-/* Indexes of ops and tensors lie within the graph. */
-static bool
-graph_sound(const struct device_graph *graph, struct status *status)
-{
-	for (uint32_t o = 0; o < graph->ops_count; o++)
-	{
-		const struct device_op *op = &graph->ops[o];
-		bool		sound = op->output >= 0 && (uint32_t) op->output < graph->tensors_count;
-
-		for (uint32_t i = 0; i < op->inputs_count; i++)
-			if (op->inputs[i] >= 0 && (uint32_t) op->inputs[i] >= graph->tensors_count)
-				sound = false;
-		if (op->op == DEVICE_OP_GEMM && (op->weight < 0 || (uint32_t) op->weight >= graph->weights_count))
-			sound = false;
-		if (!sound)
-			return status_set(status, INFER_ERROR_INTERNAL, "primitive %u of the program names a tensor that does not exist", o);
-	}
-	for (uint32_t t = 0; t < graph->tensors_count; t++)
-		if (graph->tensors[t].binding >= 0 && (uint32_t) graph->tensors[t].binding >= graph->bindings_count)
-			return status_set(status, INFER_ERROR_INTERNAL, "tensor %u of the program names a binding that does not exist", t);
-	return true;
-}
-
 static bool
 compile_plans(struct device_program *program, struct cpu_device *device,
 			  const struct device_graph *graph, struct status *status)
@@ -101,7 +78,7 @@ cpu_compile(struct device *base, const struct device_graph *graph, struct status
 	size_t		inputs = 1;
 	bool		failed;
 
-	if (!graph_sound(graph, status))
+	if (!device_graph_sound(graph, status))
 		return NULL;
 	for (uint32_t o = 0; o < graph->ops_count; o++)
 		inputs += graph->ops[o].inputs_count;
