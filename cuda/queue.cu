@@ -157,11 +157,20 @@ complete(device_queue *queue, enum device_state state, uint32_t error, const cha
 	pthread_cond_broadcast(&queue->changed);
 }
 
+/* By any thread: to one that has chosen no GPU, CUDA gives a context on the first, and takes memory for it. */
+static void
+choose_gpu(const device_queue *queue)
+{
+	if (queue->completed < queue->tickets && !cuda_is_lost(queue->device) && cudaSetDevice(queue->gpu->ordinal) != cudaSuccess)
+		cudaGetLastError();			/* what the run's event says is what counts */
+}
+
 void
 cuda_queue_progress(device_queue *queue)
 {
 	cuda_device *device = queue->device;
 
+	choose_gpu(queue);
 	while (queue->completed < queue->tickets)
 	{
 		cuda_flight *flight = &queue->flights[(queue->completed + 1) % CUDA_FLIGHTS];

@@ -273,6 +273,47 @@ staging_by_threads(struct device *device)
 	return staging.memory != NULL;
 }
 
+struct asking						/* by a thread that has chosen no GPU */
+{
+	struct net *net;
+	uint64_t	ticket;
+	bool		waits;
+	enum device_state state;
+};
+
+static void *
+ask_main(void *argument)
+{
+	struct asking *asking = argument;
+	struct status status;
+
+	status_clear(&status);
+	asking->state = asking->waits ? net_wait(asking->net, asking->ticket, &status) :
+		asking->net->device->ops->poll(asking->net->queue, asking->ticket, &status);
+	return NULL;
+}
+
+static bool
+asked_by_threads(struct net *net)
+{
+	bool		good = true;
+
+	for (int i = 0; good && i < 10; i++)
+	{
+		struct asking asking = {.net = net, .waits = i % 2 != 0};
+		struct status status;
+		pthread_t	thread;
+
+		status_clear(&status);
+		asking.ticket = net_enqueue(net, 0, UINT32_MAX, ROWS, &status);
+		pthread_create(&thread, NULL, ask_main, &asking);
+		pthread_join(thread, NULL);
+		good = asking.state == DEVICE_DONE || (!asking.waits && asking.state == DEVICE_PENDING);
+		good = net_wait(net, asking.ticket, &status) == DEVICE_DONE && good;
+	}
+	return good;
+}
+
 /* INFER_EMULATED_GPUS=2 */
 static int
 two_gpus(void *argument)
@@ -315,6 +356,7 @@ two_gpus(void *argument)
 	world_ok(strcmp(info.name, "cuda:1") == 0 && net_run(&nets[0], ROWS, &status) == DEVICE_DONE && net_right(&nets[0], ROWS),
 		   "or one alone: %s", info.name);
 	world_ok(staging_by_threads(device), "any thread may ask for host memory, and free it");
+	world_ok(asked_by_threads(&nets[0]), "and may ask for the end of a run, and wait for it");
 	net_free(&nets[0]);
 	device_close(device);
 	return world_failed != 0;

@@ -771,6 +771,7 @@ cudaEventQuery(cudaEvent_t event)
 
 	if (call.refused())
 		return call.done();
+	context_needed("cudaEventQuery");
 	error = event_check(event);
 	if (error == cudaSuccess && event->recorded)
 		error = call.look(&event->point);
