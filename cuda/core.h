@@ -217,7 +217,6 @@ extern void cuda_buffer_free(device *base, int kind, void *buffer);
 extern cuda_arena *cuda_arena_find(cuda_gpu *gpu, const void *address, uint64_t bytes);
 
 #define CUDA_FLIGHTS		8		/* enqueued and not completed, of a queue */
-#define CUDA_TICKETS_KEPT	64		/* whose end can be asked for; older ones are taken for done */
 
 struct cuda_flight					/* a ticket until it completes */
 {
@@ -264,7 +263,7 @@ struct device_queue					/* one thread at a time enqueues; lock: for what is belo
 	uint64_t	completed;			/* tickets complete in order: all up to here */
 	uint64_t	cancelled;			/* atomic: this ticket's host segments are not begun */
 	cuda_flight flights[CUDA_FLIGHTS];
-	cuda_ticket ended[CUDA_TICKETS_KEPT];
+	cuda_ticket ended[DEVICE_TICKETS_KEPT];
 };
 
 /* queue.cu */

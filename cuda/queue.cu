@@ -136,7 +136,7 @@ complete(device_queue *queue, enum device_state state, uint32_t error, const cha
 {
 	uint64_t	ticket = queue->completed + 1;
 	cuda_flight *flight = &queue->flights[ticket % CUDA_FLIGHTS];
-	cuda_ticket *ended = &queue->ended[ticket % CUDA_TICKETS_KEPT];
+	cuda_ticket *ended = &queue->ended[ticket % DEVICE_TICKETS_KEPT];
 	uint64_t	now = cuda_now_nsec();
 	size_t		length;
 
@@ -203,13 +203,13 @@ cuda_queue_progress(device_queue *queue)
 static enum device_state
 state_of(const device_queue *queue, uint64_t ticket, status *status)
 {
-	const cuda_ticket *ended = &queue->ended[ticket % CUDA_TICKETS_KEPT];
+	const cuda_ticket *ended = &queue->ended[ticket % DEVICE_TICKETS_KEPT];
 
 	if (ticket == 0)				/* what enqueue says of a run that it did not start */
 		return DEVICE_FAILED;
 	if (ticket > queue->completed)
 		return DEVICE_PENDING;
-	if (ticket + CUDA_TICKETS_KEPT <= queue->completed)
+	if (ticket + DEVICE_TICKETS_KEPT <= queue->completed)
 		return DEVICE_DONE;
 	if (ended->error != 0)
 		status_set(status, ended->error, "%s", ended->message);
@@ -285,8 +285,8 @@ cuda_elapsed_nsec(device_queue *queue, uint64_t ticket)
 	uint64_t	elapsed;
 
 	pthread_mutex_lock(&queue->lock);
-	elapsed = ticket <= queue->completed && ticket + CUDA_TICKETS_KEPT > queue->completed ?
-		queue->ended[ticket % CUDA_TICKETS_KEPT].elapsed : 0;
+	elapsed = ticket <= queue->completed && ticket + DEVICE_TICKETS_KEPT > queue->completed ?
+		queue->ended[ticket % DEVICE_TICKETS_KEPT].elapsed : 0;
 	pthread_mutex_unlock(&queue->lock);
 	return elapsed;
 }

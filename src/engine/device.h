@@ -32,7 +32,9 @@
  *		a yield (the CPU).  Callers treat both alike, through tickets.  The CPU device may
  *		run on the caller's thread and wake nobody.
  *	 4. Every ticket completes exactly once, whatever fails.  LOST means: the device is of no
- *		more use, replace the process.
+ *		more use, replace the process.  How a ticket ended is kept for the last
+ *		DEVICE_TICKETS_KEPT completed ones of its queue; an older one is said to be DONE, whatever
+ *		became of it, and its time is not known.
  *	 5. Buffers, arena, batch arrays and bindings belong to the device until the ticket
  *		completes.
  *	 6. Segments are resumable: all state between two of them lies in arena and KV.  The
@@ -521,6 +523,8 @@ struct device_batch
 	const char **row_message;			/* items[ROWS]: a constant text, or NULL */
 };
 
+#define DEVICE_TICKETS_KEPT	64		/* of a queue, completed: obligation 4 */
+
 enum device_state
 {
 	DEVICE_PENDING = 0,
@@ -682,7 +686,7 @@ struct device_ops
 								uint32_t first, const struct device_batch *batch,
 								uint64_t nsec, uint64_t *predicted);
 
-	/* DONE, FAILED and LOST are final and said of a ticket as often as asked. */
+	/* DONE, FAILED and LOST are final and said of a ticket as often as asked, while DEVICE_TICKETS_KEPT keeps it. */
 	enum device_state (*poll) (struct device_queue *queue, uint64_t ticket, struct status *status);
 	enum device_state (*wait) (struct device_queue *queue, uint64_t ticket, uint64_t usec,
 							   struct status *status);

@@ -19,6 +19,29 @@ static const struct emulation_control *control;
 
 /* ---- one failure ---- */
 
+/* What the last ticket but one has failed of is known until DEVICE_TICKETS_KEPT others have ended. */
+static void
+kept(struct net *net)
+{
+	const struct device_ops *ops = net->device->ops;
+	struct status status;
+	uint64_t	last;
+	uint64_t	ticket;
+
+	status_clear(&status);
+	last = net_enqueue(net, 0, UINT32_MAX, ROWS, &status);
+	ticket = last - 2;				/* and one more, after it failed */
+	while (last < ticket + DEVICE_TICKETS_KEPT - 1)
+		last = net_enqueue(net, 0, UINT32_MAX, ROWS, &status);
+	world_ok(net_wait(net, last, &status) == DEVICE_DONE && ops->poll(net->queue, ticket, &status) == DEVICE_FAILED &&
+			 status.error == INFER_ERROR_DEVICE, "how a run ended is known while %d have ended since: %s", DEVICE_TICKETS_KEPT - 1,
+			 status.message);
+	status_clear(&status);
+	last = net_enqueue(net, 0, UINT32_MAX, ROWS, &status);
+	world_ok(net_wait(net, last, &status) == DEVICE_DONE && ops->poll(net->queue, ticket, &status) == DEVICE_DONE &&
+			 status.error == INFER_OK, "and then it is said to be done");
+}
+
 static int
 launch_fails(void *argument)
 {
@@ -44,6 +67,7 @@ launch_fails(void *argument)
 		break;
 	}
 	world_ok(failed > 0, "it came to a launch");
+	kept(&net);
 	net_free(&net);
 	device_close(device);
 	return world_failed != 0;

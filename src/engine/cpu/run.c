@@ -13,8 +13,6 @@
 #include "../../protocol/protocol.h"
 #include "pool/pool.h"
 
-#define ELAPSED_KEPT	64			/* a power of two */
-
 /*
  * Predicted times, nsec: of an op from which threads that still spin may help; of all that
  * is left of a run, from which sleeping ones are worth waking (that takes them about
@@ -31,7 +29,7 @@ struct device_queue
 	struct cpu_device *device;
 	uint64_t   *beat;				/* raised at every claimed chunk; or NULL */
 	uint64_t	tickets;			/* given out; atomic, read by poll */
-	uint64_t	elapsed[ELAPSED_KEPT];	/* nsec of the last tickets; atomic */
+	uint64_t	elapsed[DEVICE_TICKETS_KEPT];	/* nsec of the last tickets; atomic */
 };
 
 /*
@@ -237,7 +235,7 @@ cpu_enqueue(struct device_queue *queue, struct device_program *program, uint32_t
 	}
 	pool_control_set(control);
 	ticket = queue->tickets + 1;
-	__atomic_store_n(&queue->elapsed[ticket % ELAPSED_KEPT], cpu_now_nsec() - start, __ATOMIC_RELAXED);
+	__atomic_store_n(&queue->elapsed[ticket % DEVICE_TICKETS_KEPT], cpu_now_nsec() - start, __ATOMIC_RELAXED);
 	__atomic_store_n(&queue->tickets, ticket, __ATOMIC_RELEASE);
 	return ticket;
 }
@@ -263,5 +261,5 @@ cpu_cancel(struct device_queue *queue, uint64_t ticket)
 uint64_t
 cpu_elapsed_nsec(struct device_queue *queue, uint64_t ticket)
 {
-	return __atomic_load_n(&queue->elapsed[ticket % ELAPSED_KEPT], __ATOMIC_RELAXED);
+	return __atomic_load_n(&queue->elapsed[ticket % DEVICE_TICKETS_KEPT], __ATOMIC_RELAXED);
 }
