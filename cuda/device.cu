@@ -245,18 +245,22 @@ name_device(cuda_device *device, int others)
 				 device->gpus_count > 1 ? "s" : "", rest);
 }
 
+/* Watchers first, which capture what the library computes; then graphs, which hold kernels of the library's. */
 static void
 cuda_close(device *base)
 {
 	cuda_device *device = cuda_of(base);
 
+	for (uint32_t g = 0; g < device->gpus_count; g++)
+	{
+		cuda_watcher_stop(&device->gpus[g]);
+		cuda_graphs_stop(&device->gpus[g]);
+	}
 	cuda_library_close(device);
 	for (uint32_t g = 0; g < device->gpus_count; g++)
 	{
 		cuda_gpu   *gpu = &device->gpus[g];
 
-		cuda_watcher_stop(gpu);
-		cuda_graphs_stop(gpu);
 		if (gpu->loading != nullptr && cudaSetDevice(gpu->ordinal) == cudaSuccess)
 			cudaStreamDestroy(gpu->loading);
 		pthread_mutex_destroy(&gpu->lock);

@@ -76,10 +76,13 @@ handles_create(cuda_library *library, cuda_device *device)
 	return true;
 }
 
+/* The library waits for a GPU whose handle it destroys, and its kernels may be what hangs. */
 static void
 library_free(cuda_library *library, cuda_device *device)
 {
-	for (uint32_t g = 0; g < device->gpus_count; g++)
+	bool		hangs = __atomic_load_n(&device->hangs, __ATOMIC_ACQUIRE) != 0;
+
+	for (uint32_t g = 0; !hangs && g < device->gpus_count; g++)
 		if (library->handles[g] != nullptr && cudaSetDevice(device->gpus[g].ordinal) == cudaSuccess)
 			library->calls.Destroy(library->handles[g]);
 	for (library_choice *choice = library->choices, *next; choice != nullptr; choice = next)
@@ -87,7 +90,7 @@ library_free(cuda_library *library, cuda_device *device)
 		next = choice->next;
 		free(choice);
 	}
-	if (library->module != nullptr)
+	if (library->module != nullptr && !hangs)
 		gpu_library_close(library->module);
 	pthread_mutex_destroy(&library->lock);
 	free(library);

@@ -122,9 +122,11 @@ device_lost(void *argument)
 	return world_failed != 0;
 }
 
+/* INFER_EMULATED_CUBLASLT=fine.  argument: with a part of the host's. */
 static int
 hang(void *argument)
 {
+	const uint32_t *handles;
 	struct status status;
 	struct device *device = open_cuda("cuda", 0, &status);
 	struct net	net;
@@ -142,6 +144,8 @@ hang(void *argument)
 			 "a run that does not end is lost: %s", status.message);
 	net_free(&net);
 	device_close(device);
+	handles = dlsym(dlopen(case_cuda_library(), RTLD_NOW | RTLD_LOCAL), "emulation_library_handles");
+	world_ok(*handles == 1, "cuBLASLt is not closed, which would wait for the run");
 	fflush(stdout);
 	_exit(world_failed != 0);		/* what a GPU that hangs holds cannot be freed */
 }
@@ -227,8 +231,8 @@ main(void)
 	}
 	tap_ok(world(NULL, NULL, launch_fails, NULL), "a launch fails");
 	tap_ok(world(NULL, NULL, device_lost, NULL), "a GPU fails for good");
-	hangs[0] = world_begin(NULL, NULL, hang, NULL);
-	hangs[1] = world_begin(NULL, NULL, hang, &none);
+	hangs[0] = world_begin("INFER_EMULATED_CUBLASLT", "fine", hang, NULL);
+	hangs[1] = world_begin("INFER_EMULATED_CUBLASLT", "fine", hang, &none);
 	tap_ok(world(NULL, NULL, scenario, &none), "a device is opened, used and closed");
 	tap_ok(*calls > 50, "in %llu calls", (unsigned long long) *calls);
 	each_call(*calls, CUDA_MEMORY, EMULATION_FAILS_ONCE, "fails for want of memory");

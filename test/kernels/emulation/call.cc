@@ -15,7 +15,6 @@ static int	fail_how;
 static cudaError_t fail_error;
 static const char *fail_name;
 thread_local int device_current;
-thread_local bool device_chosen;
 thread_local cudaError_t last_error;
 uint64_t	launches;
 

@@ -15,9 +15,10 @@
  *	bias		all of its algorithms forget the bias
  *	tf32		float32 is rounded to 11 bits
  *	few			all of its algorithms refuse fewer than 8 rows
- * counts calls of cublasLtMatmul: emulation_library_products, by dlsym.
+ * Counts, by dlsym: of calls of cublasLtMatmul, emulation_library_products; of handles, emulation_library_handles.
  */
 #include "cublasLt.h"
+#include "emulation.h"
 #include "gpu_library.h"
 #include "gpu_platform.h"
 
@@ -26,8 +27,10 @@
 extern "C"
 {
 extern __attribute__((visibility("default"))) uint64_t emulation_library_products;
+extern __attribute__((visibility("default"))) uint32_t emulation_library_handles;
 
 uint64_t	emulation_library_products = 0;
+uint32_t	emulation_library_handles = 0;
 }
 
 enum kind							/* of an algorithm */
@@ -152,13 +155,17 @@ cublasLtCreate(cublasLtHandle_t *handle)
 	if (is("create"))
 		return CUBLAS_STATUS_NOT_INITIALIZED;
 	*handle = new cublasLtContext{0};
+	emulation_library_handles++;
 	return cudaGetDevice(&(*handle)->ordinal) == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
 }
 
 cublasStatus_t
 cublasLtDestroy(cublasLtHandle_t handle)
 {
+	if (emulation_used_by_others())
+		emulation_report("cublasLtDestroy while another thread uses a GPU");
 	delete handle;
+	emulation_library_handles--;
 	return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -256,6 +256,9 @@ extern void graph_reset();
 
 /* ---- runtime.cc ---- */
 
+/* Whether another thread has chosen a GPU, and has not ended. */
+extern bool emulation_used_by_others();
+
 enum call_kind
 {
 	CALL_MAKES,						/* something, or has no effect */

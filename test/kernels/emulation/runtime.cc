@@ -9,12 +9,40 @@
 #include <unistd.h>
 
 extern thread_local int device_current;
-extern thread_local bool device_chosen;
 extern uint64_t launches;
 
 typedef std::shared_ptr<emulation_stream> stream_ref;
 
 /* ---- devices ---- */
+
+static uint32_t choosers;			/* atomic: threads that have chosen a GPU and go on */
+
+struct chooser
+{
+	bool		chosen = false;
+
+	void
+	choose()
+	{
+		if (!chosen)
+			__atomic_add_fetch(&choosers, 1, __ATOMIC_RELAXED);
+		chosen = true;
+	}
+
+	~chooser()
+	{
+		if (chosen)
+			__atomic_sub_fetch(&choosers, 1, __ATOMIC_RELAXED);
+	}
+};
+
+static thread_local chooser thread_chooser;
+
+bool
+emulation_used_by_others()
+{
+	return __atomic_load_n(&choosers, __ATOMIC_RELAXED) > (thread_chooser.chosen ? 1u : 0u);
+}
 
 extern "C" cudaError_t
 cudaDriverGetVersion(int *version)
@@ -79,7 +107,7 @@ cudaSetDevice(int device)
 	if (call.refused())
 		return call.done();
 	device_current = device;
-	device_chosen = true;
+	thread_chooser.choose();
 	return call.done();
 }
 
@@ -261,7 +289,7 @@ cudaMemGetInfo(size_t *free, size_t *total)
 static void
 context_needed(const char *name)
 {
-	if (settings.gpus > 1 && !device_chosen)
+	if (settings.gpus > 1 && !thread_chooser.chosen)
 		emulation_report("%s by a thread that has chosen no GPU", name);
 }
 
