@@ -57,9 +57,6 @@ extern const char *cuda_lost_reason(const cuda_device *device);
 /* A condition variable of the clock of cuda_now_nsec(). */
 extern void cuda_condition_init(pthread_cond_t *condition);
 
-/* false, and the status is INFER_ERROR_DEVICE_LOST: nothing can be asked of the device any more. */
-extern bool cuda_usable(const cuda_device *device, status *status);
-
 /*
  * Host memory that every GPU copies from and to directly, zeroed; NULL and a status.  gpu: any of the device's, since CUDA
  * takes memory of the current one, or of the first that there is.

@@ -92,6 +92,15 @@ struct cuda_device
 	bool		translates;			/* the driver makes code for the GPUs of what the build has */
 };
 
+/*
+ * After a call that failed: whether the GPU answers errors for good, since then it does so whatever it is asked; another error is of
+ * that call alone.  The device is then lost.
+ */
+extern bool cuda_gpu_fails(cuda_gpu *gpu, cudaStream_t stream, cudaError_t error);
+
+/* false, and the status is INFER_ERROR_DEVICE_LOST: nothing can be asked of the device any more. */
+extern bool cuda_usable(const cuda_device *device, status *status);
+
 /* ---- memory ---- */
 
 /*

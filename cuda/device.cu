@@ -54,6 +54,20 @@ cuda_usable(const cuda_device *device, status *status)
 	return !cuda_is_lost(device) || status_set(status, INFER_ERROR_DEVICE_LOST, "%s", cuda_lost_reason(device));
 }
 
+bool
+cuda_gpu_fails(cuda_gpu *gpu, cudaStream_t stream, cudaError_t error)
+{
+	cudaError_t after;
+
+	cudaGetLastError();
+	after = cudaStreamQuery(stream);
+	if (after == cudaSuccess || after == cudaErrorNotReady)
+		return false;
+	cudaGetLastError();
+	cuda_lose(gpu->device, "GPU %d answers errors: %s", gpu->ordinal, cudaGetErrorString(error == cudaErrorUnknown ? after : error));
+	return true;
+}
+
 /* ---- which GPUs ---- */
 
 /* false, and why, where the driver or the GPUs are missing. */

@@ -32,23 +32,11 @@ flight_fails(cuda_flight *flight, uint32_t error, const char *what, const char *
 	return false;
 }
 
-/*
- * Of a call that failed.  An error that a GPU has for good comes back when anything is asked of it; another one is this
- * run's alone.
- */
+/* Of a call that failed: an error of the GPU's, or this run's alone. */
 static bool
 call_fails(cuda_call *call, cudaError_t error, const char *what)
 {
-	cuda_gpu   *gpu = call->queue->gpu;
-	cudaError_t after;
-
-	cudaGetLastError();
-	after = cudaStreamQuery(call->queue->stream);
-	if (after != cudaSuccess && after != cudaErrorNotReady)
-	{
-		cudaGetLastError();
-		cuda_lose(gpu->device, "GPU %d answers errors: %s", gpu->ordinal, cudaGetErrorString(error));
-	}
+	cuda_gpu_fails(call->queue->gpu, call->queue->stream, error);
 	return flight_fails(call->flight, error == cudaErrorMemoryAllocation ? INFER_ERROR_MEMORY : INFER_ERROR_DEVICE, what,
 						cudaGetErrorString(error));
 }

@@ -163,7 +163,9 @@ choice_make(cuda_device *device, library_choice *choice, status *status)
 	choice->rows_most = rows_checked(&choice->form);
 	count = library_candidates(device->products_library, &choice->form, choice->rows_most, candidates);
 	if (count < 0)
-		return status_set(status, INFER_ERROR_DEVICE, "cuBLASLt failed to say how it computes a product of %lld x %lld",
+		cuda_gpu_fails(&device->gpus[0], device->gpus[0].loading, cudaErrorUnknown);
+	if (count < 0)
+		return cuda_usable(device, status) && status_set(status, INFER_ERROR_DEVICE, "cuBLASLt failed to say how it computes a product of %lld x %lld",
 						  (long long) choice->form.k, (long long) choice->form.n);
 	for (int c = 0; c < count; c++)
 	{

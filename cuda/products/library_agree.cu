@@ -241,11 +241,14 @@ library_agree(cuda_device *device, const library_choice *choice, status *status)
 			error = cudaErrorUnknown;
 		cudaStreamDestroy(stream);
 	}
+	if (error != cudaSuccess)
+		cuda_gpu_fails(gpu, gpu->loading, error);
 	cuda_memory_free(gpu, base, bytes);
 	if (error == cudaSuccess)
 		return result != LIBRARY_DONE || verdict != VERDICT_FINE ? LIBRARY_DIFFERS : LIBRARY_AGREES;
-	status_set(status, INFER_ERROR_DEVICE, "a product of %lld × %lld could not be checked: %s", (long long) choice->form.k,
-			   (long long) choice->form.n, cudaGetErrorString(error));
+	if (cuda_usable(device, status))
+		status_set(status, INFER_ERROR_DEVICE, "a product of %lld × %lld could not be checked: %s", (long long) choice->form.k,
+				   (long long) choice->form.n, cudaGetErrorString(error));
 	return LIBRARY_UNKNOWN;
 }
 

@@ -14,6 +14,9 @@
 
 #define ROWS	333					/* more than go at once */
 
+#define CUDA_MEMORY				2
+#define CUDA_ILLEGAL_ADDRESS	700
+
 static uint64_t seed = 88172645463325252u;
 
 static float
@@ -229,6 +232,30 @@ device_quietly(void)
 	return device;
 }
 
+/* The program of form 2, while the call-th call of CUDA from here on fails; NULL and a status. */
+static struct device_program *
+compile_failing(struct device *device, struct op_case *c, uint32_t call, int error, int how, struct status *status)
+{
+	struct device_graph graph = {0};
+	struct device_program *program;
+
+	for (uint32_t i = 0; i <= c->inputs_count; i++)
+		c->tensors[i].binding = (int32_t) i;
+	c->op.inputs = (int32_t[]) {0, 1};
+	c->op.output = (int32_t) c->inputs_count;
+	c->op.inputs_count = c->inputs_count;
+	graph.tensors_count = c->inputs_count + 1;
+	graph.tensors = c->tensors;
+	graph.ops_count = 1;
+	graph.ops = &c->op;
+	graph.weights_count = 1;
+	graph.weights = &c->packed;
+	graph.bindings_count = c->inputs_count + 1;
+	case_emulation()->fail(call, error, how);
+	program = device->ops->compile(device, &graph, status);
+	return program;
+}
+
 /*
  * Each call in turn that a check makes of CUDA fails: then the model cannot be loaded, and nothing is kept of the check; it never
  * is another kernel that computes it from then on.
@@ -245,29 +272,15 @@ test_failures(void)
 	{
 		struct device *device = device_quietly();
 		struct op_case c = form_case(2);
-		struct device_graph graph = {0};
 		struct device_info before;
 		struct device_info after;
 		struct status status;
 		bool		by_library;
 
 		status_clear(&status);
-		for (uint32_t i = 0; i <= c.inputs_count; i++)
-			c.tensors[i].binding = (int32_t) i;
-		c.op.inputs = (int32_t[]) {0, 1};
-		c.op.inputs_count = c.inputs_count;
-		c.op.output = (int32_t) c.inputs_count;
 		c.packed = device->ops->weight_pack(device, &c.weight, &status);
-		graph.tensors_count = c.inputs_count + 1;
-		graph.tensors = c.tensors;
-		graph.ops_count = 1;
-		graph.ops = &c.op;
-		graph.weights_count = 1;
-		graph.weights = &c.packed;
-		graph.bindings_count = c.inputs_count + 1;
 		device->ops->info(device, &before);
-		control->fail(++failures, 2 /* cudaErrorMemoryAllocation */, EMULATION_FAILS_ONCE);
-		c.program = device->ops->compile(device, &graph, &status);
+		c.program = compile_failing(device, &c, ++failures, CUDA_MEMORY, EMULATION_FAILS_ONCE, &status);
 		over = control->failed() == NULL;
 		control->fail(0, 0, 0);
 		device->ops->info(device, &after);
@@ -283,6 +296,41 @@ test_failures(void)
 		device_close(device);
 	}
 	tap_ok(fine && over, "%u calls fail in turn, and none decides who computes", failures - 1);
+}
+
+/* From each call on the GPU answers errors: then it is lost, and said to be, but where it has computed all before. */
+static void
+test_losses(void)
+{
+	const struct emulation_control *control = case_emulation();
+	uint32_t	losses = 0;
+	uint32_t	lost = 0;
+	bool		fine = true;
+	bool		over = false;
+
+	while (!over && losses < 10000)
+	{
+		struct device *device = device_quietly();
+		struct op_case c = form_case(2);
+		struct status status;
+
+		status_clear(&status);
+		c.packed = device->ops->weight_pack(device, &c.weight, &status);
+		c.program = compile_failing(device, &c, ++losses, CUDA_ILLEGAL_ADDRESS, EMULATION_FAILS_FOR_GOOD, &status);
+		over = control->failed() == NULL;
+		lost += status.error == INFER_ERROR_DEVICE_LOST;
+		if (c.program == NULL && (over || status.error != INFER_ERROR_DEVICE_LOST))
+		{
+			printf("# call %u, %s: %s\n", losses, over ? "none" : control->failed(), status.message);
+			fine = false;
+		}
+		if (c.program != NULL)
+			device->ops->program_free(device, c.program);
+		device->ops->weight_free(device, c.packed);
+		device_close(device);
+		control->reset();
+	}
+	tap_ok(fine && over && lost > losses / 2, "from each of %u calls on all fail, and the GPU is lost by %u", losses - 1, lost);
 }
 
 #define ALL		0x7F
@@ -327,5 +375,6 @@ main(void)
 	/* a bias that is added in a pass of its own cannot be forgotten */
 	test_mode("bias", "cuBLASLt 130100", 1 << 1 | 1 << 2 | 1 << 4);
 	test_failures();
+	test_losses();
 	return tap_done();
 }
