@@ -258,7 +258,6 @@ struct device_queue					/* one thread at a time enqueues; lock: for what is belo
 	uint32_t	waiting;			/* threads in cuda_wait: they look themselves */
 	uint64_t	tickets;			/* given out; read without the lock, too */
 	uint64_t	completed;			/* tickets complete in order: all up to here */
-	uint64_t	cancelled;			/* atomic: this ticket's host segments are not begun */
 	cuda_flight flights[CUDA_FLIGHTS];
 	cuda_ticket ended[DEVICE_TICKETS_KEPT];
 };

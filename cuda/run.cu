@@ -4,7 +4,8 @@
  *
  * Up, with a run's first segment: the batch and its arrays as one block, then the bindings that plans of the GPU read.  Down,
  * with its last: the bindings that they wrote, and the errors of rows.  In between nothing is waited for, but at
- * a host segment: the host computes on the thread that enqueues, once the GPU has done what comes before.
+ * a host segment: the host computes on the thread that enqueues, once the GPU has done what comes before.  So the ticket of
+ * a run is given out when all of its segments have begun, and there is nothing left of it to cancel.
  *
  * The block is built in the flight's staging, which is its own until it has completed.
  */
@@ -256,8 +257,6 @@ run_host(cuda_call *call, uint32_t first, uint32_t *next)
 	uint32_t	last = host->last < call->last ? host->last : call->last;
 
 	*next = last;
-	if (__atomic_load_n(&call->queue->cancelled, __ATOMIC_RELAXED) >= call->ticket)
-		return flight_fails(call->flight, INFER_ERROR_CANCELLED, "the batch was cancelled", "nobody waits for it any more");
 	if (first == host->first && !cross(call, host->down, host->down_count, true))
 		return false;
 	return stream_wait(call) && host_run(call, h, first, last) &&

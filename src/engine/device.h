@@ -30,7 +30,8 @@
  *		kernel may decline at compile, never at enqueue.
  *	 3. enqueue returns without waiting (an asynchronous device) or has run to its end or to
  *		a yield (the CPU).  Callers treat both alike, through tickets.  The CPU device may
- *		run on the caller's thread and wake nobody.
+ *		run on the caller's thread and wake nobody.  An asynchronous device waits in enqueue for what
+ *		comes before a segment of the CPU's (14), and computes that on the caller's thread.
  *	 4. Every ticket completes exactly once, whatever fails.  LOST means: the device is of no
  *		more use, replace the process.  How a ticket ended is kept for the last
  *		DEVICE_TICKETS_KEPT completed ones of its queue; an older one is said to be DONE, whatever
@@ -57,7 +58,8 @@
  *		from any thread.
  *	14. An op that a device does not support is placed on the CPU device at compile, as a
  *		segment of its own with counted copies, shown to the user; never silently, never at
- *		run time.
+ *		run time.  It has run when enqueue gives out the ticket, so that cancel cannot reach it: who
+ *		wants to stop a run in the middle cuts it with segment_end, and enqueues the rest later.
  *	15. Programs of one queue run in order; across queues only tickets order them.
  *	16. The null device implements all that some device implements, with delay, failure,
  *		loss, hang and out-of-memory on the n-th call.
@@ -691,7 +693,7 @@ struct device_ops
 	enum device_state (*wait) (struct device_queue *queue, uint64_t ticket, uint64_t usec,
 							   struct status *status);
 
-	/* Segments that have not begun are not begun; the ticket still completes. */
+	/* Segments that have not begun are not begun, where a device has such; the ticket still completes. */
 	void		(*cancel) (struct device_queue *queue, uint64_t ticket);
 
 	/* Predicted device time, of the same of a batch; and measured. */

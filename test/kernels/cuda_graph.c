@@ -189,6 +189,11 @@ asynchronous(void *argument)
 	net_enqueue(&net, 0, UINT32_MAX, ROWS, &status);
 	net_free(&net);
 	world_ok(true, "a queue is freed with a run in flight");
+	net_open(&net, device, true, 0);
+	device->ops->cancel(net.queue, 5);
+	world_ok(net_run(&net, ROWS, &status) == DEVICE_DONE && net_right(&net, ROWS),
+			 "a run whose ticket has not been given out cannot be cancelled, before a part of the host's either %s", status.message);
+	net_free(&net);
 	device_close(device);
 	return world_failed != 0;
 }
