@@ -89,6 +89,7 @@ struct cuda_device
 	struct cuda_library *products_library;	/* NULL: there is none */
 	char		numerics_id[64];
 	char		description[128];
+	uint64_t   *load_beat;			/* atomic, or NULL: see cuda_load_beats() */
 	bool		translates;			/* the driver makes code for the GPUs of what the build has */
 };
 
@@ -109,6 +110,20 @@ extern bool cuda_usable(const cuda_device *device, status *status);
  */
 extern void *cuda_memory_alloc(cuda_gpu *gpu, uint64_t bytes, const char *what, status *status);
 extern void cuda_memory_free(cuda_gpu *gpu, void *memory, uint64_t bytes);
+
+/*
+ * Around what a load asks of a GPU.  CUDA's own calls may wait for a GPU that hangs: who watches the beat of loads sees it then.
+ * Between them cuda_load_beats, wherever it has gone on.
+ */
+extern void cuda_load_begins(cuda_device *device);
+extern void cuda_load_beats(cuda_device *device);
+extern void cuda_load_ends(cuda_device *device);
+
+/*
+ * Looks until all has run that is on the stream.  predicted: nsec from now on.  An error is the caller's to judge, but that
+ * a hang loses the device.
+ */
+extern cudaError_t cuda_watch_stream(cuda_gpu *gpu, cudaStream_t stream, uint64_t predicted);
 
 /* Copies up, from any host memory, and waits until it is there.  At load, from any thread. */
 extern bool cuda_upload(cuda_gpu *gpu, void *to, const void *from, uint64_t bytes, status *status);

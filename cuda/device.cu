@@ -307,6 +307,7 @@ cuda_open(const device_options *options, status *status)
 	}
 	device->base.ops = &cuda_device_ops;
 	device->base.host = options->host;
+	device->load_beat = options->load_beat;
 	good = choose_gpus(device, options->gpu, count, &others, status);
 	for (uint32_t g = 0; g < device->gpus_count; g++)
 	{

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define MEMORY_GRANULE	256			/* bytes: what cudaMalloc aligns to at least */
+#define UPLOAD_BYTES	(UINT64_C(32) << 20)	/* at once */
+#define UPLOAD_SECOND	2e9			/* bytes, of pageable memory: an old bus */
 
 static uint64_t
 granules(uint64_t bytes)
@@ -80,6 +82,39 @@ cuda_memory_free(cuda_gpu *gpu, void *memory, uint64_t bytes)
 	__atomic_sub_fetch(&gpu->used, granules(bytes), __ATOMIC_RELAXED);
 }
 
+void
+cuda_load_begins(cuda_device *device)
+{
+	if (device->base.load_busy != nullptr)
+		__atomic_add_fetch(device->base.load_busy, 1, __ATOMIC_ACQ_REL);
+}
+
+void
+cuda_load_beats(cuda_device *device)
+{
+	if (device->load_beat != nullptr)
+		__atomic_add_fetch(device->load_beat, 1, __ATOMIC_RELAXED);
+}
+
+void
+cuda_load_ends(cuda_device *device)
+{
+	cuda_load_beats(device);
+	if (device->base.load_busy != nullptr)
+		__atomic_sub_fetch(device->base.load_busy, 1, __ATOMIC_ACQ_REL);
+}
+
+static cudaError_t
+upload_part(cuda_gpu *gpu, uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+	cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, gpu->loading);
+
+	if (error == cudaSuccess)
+		error = cuda_watch_stream(gpu, gpu->loading, (uint64_t) ((double) bytes / UPLOAD_SECOND * 1e9));
+	cuda_load_beats(gpu->device);
+	return error;
+}
+
 /* The copy has ended when this returns, so that any stream may read what it has written. */
 bool
 cuda_upload(cuda_gpu *gpu, void *to, const void *from, uint64_t bytes, status *status)
@@ -90,13 +125,13 @@ cuda_upload(cuda_gpu *gpu, void *to, const void *from, uint64_t bytes, status *s
 		return true;
 	if (!cuda_usable(gpu->device, status))
 		return false;
+	cuda_load_begins(gpu->device);
 	pthread_mutex_lock(&gpu->loading_lock);
 	error = cudaSetDevice(gpu->ordinal);
-	if (error == cudaSuccess)
-		error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, gpu->loading);
-	if (error == cudaSuccess)
-		error = cudaStreamSynchronize(gpu->loading);
+	for (uint64_t at = 0; at < bytes && error == cudaSuccess; at += UPLOAD_BYTES)
+		error = upload_part(gpu, (uint8_t *) to + at, (const uint8_t *) from + at, bytes - at < UPLOAD_BYTES ? bytes - at : UPLOAD_BYTES);
 	pthread_mutex_unlock(&gpu->loading_lock);
+	cuda_load_ends(gpu->device);
 	if (error == cudaSuccess)
 		return true;
 	cudaGetLastError();

@@ -113,30 +113,44 @@ cuda_watch_hang(cuda_gpu *gpu, uint64_t watched, uint64_t predicted, uint64_t no
 	return true;
 }
 
-bool
-cuda_watch_event(cuda_gpu *gpu, cudaEvent_t event, uint64_t predicted)
+/* Of an event, or of a stream where there is none. */
+static cudaError_t
+watch_until(cuda_gpu *gpu, cudaEvent_t event, cudaStream_t stream, uint64_t predicted)
 {
 	uint64_t	began = cuda_now_nsec();
 
 	for (;;)
 	{
 		uint64_t	asked = cuda_now_nsec();
-		cudaError_t error = cudaEventQuery(event);
+		cudaError_t error = event != nullptr ? cudaEventQuery(event) : cudaStreamQuery(stream);
 		uint64_t	now = cuda_now_nsec();
 		timespec	nap = {0, (long) cuda_watch_nap(gpu, began, predicted, now)};
 
-		if (error == cudaSuccess)
-			return true;
 		if (error != cudaErrorNotReady)
-		{
-			cudaGetLastError();
-			cuda_lose(gpu->device, "GPU %d answers errors: %s", gpu->ordinal, cudaGetErrorString(error));
-		}
+			return error;
 		began += now - asked;		/* what the call took is not the GPU's time */
 		if (cuda_is_lost(gpu->device) || cuda_watch_hang(gpu, began, predicted, now))
-			return false;
+			return cudaErrorUnknown;
 		nanosleep(&nap, nullptr);
 	}
+}
+
+bool
+cuda_watch_event(cuda_gpu *gpu, cudaEvent_t event, uint64_t predicted)
+{
+	cudaError_t error = watch_until(gpu, event, nullptr, predicted);
+
+	if (error == cudaSuccess)
+		return true;
+	cudaGetLastError();
+	cuda_lose(gpu->device, "GPU %d answers errors: %s", gpu->ordinal, cudaGetErrorString(error));
+	return false;
+}
+
+cudaError_t
+cuda_watch_stream(cuda_gpu *gpu, cudaStream_t stream, uint64_t predicted)
+{
+	return watch_until(gpu, nullptr, stream, predicted);
 }
 
 /* ---- the watcher ---- */

@@ -177,11 +177,25 @@ fill(const library_choice *choice, const agree_memory *memory, cudaStream_t stre
 	return cudaSuccess;
 }
 
+/* nsec of all that run_all puts on the stream.  float64 is slow on most GPUs. */
+static uint64_t
+predict(const cuda_gpu *gpu, const library_choice *choice)
+{
+	const library_form *form = &choice->form;
+	double		products = 2.0 * (double) form->k * (double) form->n;
+	double		rows = PATTERN + (double) choice->rows_most;
+
+	for (int64_t count : row_counts)
+		rows += count <= choice->rows_most ? (double) count : 0;
+	return (uint64_t) (products * 1e9 * (rows / gpu->flops[form->type == DEVICE_BF16 ? DEVICE_PRECISION_BF16 : DEVICE_PRECISION_FULL] +
+										 EXACT_ROWS * 64 / gpu->flops[DEVICE_PRECISION_FULL]));
+}
+
 /* The runs and comparisons, on the stream.  *result: the library's; another one than LIBRARY_DONE ends them. */
 static cudaError_t
-run_all(const cuda_library *library, const library_choice *choice, const agree_memory *memory, cudaStream_t stream,
-		library_result *result)
+run_all(cuda_device *device, const library_choice *choice, const agree_memory *memory, cudaStream_t stream, library_result *result)
 {
+	const cuda_library *library = device->products_library;
 	const library_form *form = &choice->form;
 	uint64_t	x_row = (uint64_t) form->k * (form->type == DEVICE_BF16 ? 2 : 4);
 	uint64_t	y_row = (uint64_t) form->n * (form->y_type == DEVICE_BF16 ? 2 : 4);
@@ -205,10 +219,37 @@ run_all(const cuda_library *library, const library_choice *choice, const agree_m
 		if (rows > choice->rows_most)
 			continue;
 		*result = library_multiply(library, 0, choice, &operands, rows, stream);
+		cuda_load_beats(device);	/* the first ones may have loaded their code */
 		if (*result == LIBRARY_DONE)
 			error = gpu_launch(agree_compare, grid_of(rows * form->n), dim3(256), stream, (const uint32_t *) memory->y,
 							   (const uint32_t *) memory->alone, (uint64_t) rows, y_row / 4, memory->verdict);
 	}
+	return error;
+}
+
+/* The check itself, within memory that is there.  Nothing waits in a call for what may hang: copies to the stack come last. */
+static cudaError_t
+check(cuda_device *device, const library_choice *choice, const agree_memory *memory, library_result *result, uint32_t *verdict)
+{
+	cuda_gpu   *gpu = &device->gpus[0];
+	cudaStream_t stream = nullptr;
+	cudaError_t error = cudaSetDevice(gpu->ordinal);
+	cudaError_t ended;
+
+	if (error == cudaSuccess)
+		error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+	if (error != cudaSuccess)
+		return error;
+	error = run_all(device, choice, memory, stream, result);
+	if (error == cudaSuccess && *result == LIBRARY_FAILS)
+		error = cudaErrorUnknown;
+	ended = cuda_watch_stream(gpu, stream, predict(gpu, choice));
+	error = error == cudaSuccess ? ended : error;
+	if (error == cudaSuccess)
+		error = cudaMemcpyAsync(verdict, memory->verdict, sizeof(*verdict), cudaMemcpyDeviceToHost, stream);
+	if (error == cudaSuccess)
+		error = cuda_watch_stream(gpu, stream, 0);
+	cudaStreamDestroy(stream);
 	return error;
 }
 
@@ -219,7 +260,6 @@ library_agree(cuda_device *device, const library_choice *choice, status *status)
 	agree_memory memory = {};
 	uint64_t	bytes = lay_out(choice, nullptr, &memory);
 	uint8_t    *base = (uint8_t *) cuda_memory_alloc(gpu, bytes, "the check of a product", status);
-	cudaStream_t stream = nullptr;
 	uint32_t	verdict = VERDICT_FINE;
 	library_result result = LIBRARY_DONE;
 	cudaError_t error;
@@ -227,20 +267,9 @@ library_agree(cuda_device *device, const library_choice *choice, status *status)
 	if (base == nullptr)
 		return LIBRARY_UNKNOWN;
 	lay_out(choice, base, &memory);
-	error = cudaSetDevice(gpu->ordinal);
-	if (error == cudaSuccess)
-		error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-	if (error == cudaSuccess)
-	{
-		error = run_all(device->products_library, choice, &memory, stream, &result);
-		if (error == cudaSuccess && result == LIBRARY_FAILS)
-			error = cudaErrorUnknown;
-		if (error == cudaSuccess)
-			error = cudaMemcpyAsync(&verdict, memory.verdict, sizeof(verdict), cudaMemcpyDeviceToHost, stream);
-		if (cudaStreamSynchronize(stream) != cudaSuccess && error == cudaSuccess)
-			error = cudaErrorUnknown;
-		cudaStreamDestroy(stream);
-	}
+	cuda_load_begins(device);
+	error = check(device, choice, &memory, &result, &verdict);
+	cuda_load_ends(device);
 	if (error != cudaSuccess)
 		cuda_gpu_fails(gpu, gpu->loading, error);
 	cuda_memory_free(gpu, base, bytes);

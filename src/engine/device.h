@@ -573,7 +573,7 @@ struct device_options
 	struct status *passed_over;		/* "auto": why it is not the CUDA device; or NULL */
 	uint64_t   *beat;				/* raised at every claimed chunk of a batch, or NULL; not by a device with several in
 									 * flight, whose runners speak for each */
-	uint64_t   *load_beat;			/* and of what is computed at load, which such a device leaves to its host */
+	uint64_t   *load_beat;			/* and of what is computed at load, or copied to a device with memory of its own */
 	uint32_t   *load_busy;			/* not 0 while something is */
 };
 

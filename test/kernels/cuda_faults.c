@@ -5,6 +5,7 @@
  * Whatever fails: every ticket completes once, nothing is waited for without end, nothing leaks, and what is said is the
  * failure.  In children, on emulated GPUs.
  */
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -150,6 +151,75 @@ hang(void *argument)
 	_exit(world_failed != 0);		/* what a GPU that hangs holds cannot be freed */
 }
 
+/* ---- a load ---- */
+
+static uint32_t load_busy;			/* atomic */
+static uint64_t load_beat;
+
+struct loading
+{
+	struct device *device;
+	struct device_weight *weight;
+	struct status status;
+};
+
+static void *
+load_main(void *argument)
+{
+	static const float numbers[64 * 64];
+	struct loading *loading = argument;
+	struct device_weight_desc desc = {.type = DEVICE_F32, .k = 64, .n = 64, .stride_k = 64, .stride_n = 1, .data = numbers};
+
+	loading->weight = loading->device->ops->weight_pack(loading->device, &desc, &loading->status);
+	return NULL;
+}
+
+static struct device *
+open_with_loads(struct status *status)
+{
+	struct device_options options = {
+		.threads = 1, .library = case_cuda_library(), .load_beat = &load_beat, .load_busy = &load_busy
+	};
+	struct device *device;
+
+	status_clear(status);
+	device = device_open("cuda", &options, status);
+	if (device == NULL)
+		case_fail("open", status);
+	return device;
+}
+
+/* The GPU hangs in a copy of a weight's. */
+static int
+load_hangs(void *argument)
+{
+	struct loading loading = {0};
+	pthread_t	thread;
+	uint64_t	beat;
+	uint32_t	busy = 0;
+
+	loading.device = open_with_loads(&loading.status);
+	control = case_emulation();
+	load_main(&loading);
+	beat = __atomic_load_n(&load_beat, __ATOMIC_RELAXED);
+	world_ok(loading.weight != NULL && beat > 0 && load_busy == 0, "a weight is copied, with %llu beats", (unsigned long long) beat);
+	loading.device->ops->weight_free(loading.device, loading.weight);
+	control->fail(1, CUDA_UNKNOWN, EMULATION_HANGS);
+	pthread_create(&thread, NULL, load_main, &loading);
+	for (int i = 0; i < 5000 && busy == 0; i++)
+	{
+		usleep(1000);
+		busy = __atomic_load_n(&load_busy, __ATOMIC_RELAXED);
+	}
+	world_ok(busy > 0, "who watches the beats knows of a copy");
+	pthread_join(thread, NULL);
+	world_ok(loading.weight == NULL && loading.status.error == INFER_ERROR_DEVICE_LOST && strstr(loading.status.message, "hangs") != NULL,
+			 "one that does not end loses the GPU: %s", loading.status.message);
+	world_ok(__atomic_load_n(&load_busy, __ATOMIC_RELAXED) == 0, "and is waited for no more");
+	fflush(stdout);
+	_exit(world_failed != 0);
+}
+
 /* ---- each call ---- */
 
 struct fault
@@ -222,7 +292,7 @@ main(void)
 {
 	uint64_t   *calls = mmap(NULL, sizeof(*calls), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct fault none = {.calls = calls};
-	pid_t		hangs[2];
+	pid_t		hangs[3];
 
 	if (access(case_cuda_library(), R_OK) != 0)
 	{
@@ -233,6 +303,7 @@ main(void)
 	tap_ok(world(NULL, NULL, device_lost, NULL), "a GPU fails for good");
 	hangs[0] = world_begin("INFER_EMULATED_CUBLASLT", "fine", hang, NULL);
 	hangs[1] = world_begin("INFER_EMULATED_CUBLASLT", "fine", hang, &none);
+	hangs[2] = world_begin(NULL, NULL, load_hangs, NULL);
 	tap_ok(world(NULL, NULL, scenario, &none), "a device is opened, used and closed");
 	tap_ok(*calls > 50, "in %llu calls", (unsigned long long) *calls);
 	each_call(*calls, CUDA_MEMORY, EMULATION_FAILS_ONCE, "fails for want of memory");
@@ -241,5 +312,6 @@ main(void)
 	each_call(*calls, CUDA_ILLEGAL_ADDRESS, EMULATION_FAILS_LATER, "fails when its work is done");
 	tap_ok(world_end(hangs[0]), "a GPU hangs");
 	tap_ok(world_end(hangs[1]), "a GPU hangs before a part of the host's");
+	tap_ok(world_end(hangs[2]), "a GPU hangs while a model is loaded");
 	return tap_done();
 }

@@ -8,14 +8,14 @@
  */
 #include <math.h>
 
+#include "cuda_net.h"
 #include "engine/half.h"
-#include "harness.h"
-#include "tap.h"
 
-#define ROWS	333					/* more than go at once */
+#define MANY	333					/* more than go at once */
 
 #define CUDA_MEMORY				2
 #define CUDA_ILLEGAL_ADDRESS	700
+#define CUDA_UNKNOWN			999
 
 static uint64_t seed = 88172645463325252u;
 
@@ -77,10 +77,10 @@ give(size_t f)
 {
 	const struct form *form = &forms[f];
 
-	given[f].x = case_alloc((size_t) (ROWS * form->k) * 4);
+	given[f].x = case_alloc((size_t) (MANY * form->k) * 4);
 	given[f].w = case_alloc((size_t) (form->k * form->n) * 4);
 	given[f].b = case_alloc((size_t) form->n * 4);
-	for (int64_t i = 0; i < ROWS * form->k; i++)
+	for (int64_t i = 0; i < MANY * form->k; i++)
 		if (form->type == DEVICE_BF16)
 			((uint16_t *) given[f].x)[i] = half_bf16_of_f32(number());
 		else
@@ -151,7 +151,7 @@ near(size_t f, const void *got)
 	const struct form *form = &forms[f];
 	bool		rounded = form->y_type == DEVICE_BF16;
 
-	for (int64_t i = 0; i < ROWS * form->n; i++)
+	for (int64_t i = 0; i < MANY * form->n; i++)
 	{
 		double		a = rounded ? half_f32_of_bf16(((const uint16_t *) got)[i]) : ((const float *) got)[i];
 		double		b = rounded ? half_f32_of_bf16(((const uint16_t *) given[f].own)[i]) : ((const float *) given[f].own)[i];
@@ -195,10 +195,10 @@ test_mode(const char *mode, const char *said, uint32_t ours)
 	{
 		bool		own = f >= BY_LIBRARY || (ours >> f & 1) != 0;
 		bool		by_library;
-		uint8_t    *y = multiply(device, f, 0, ROWS, &by_library);
+		uint8_t    *y = multiply(device, f, 0, MANY, &by_library);
 		size_t		row = (size_t) forms[f].n * bytes_of(forms[f].y_type);
 
-		if (by_library == own || (own ? memcmp(y, given[f].own, row * ROWS) != 0 : !near(f, y)))
+		if (by_library == own || (own ? memcmp(y, given[f].own, row * MANY) != 0 : !near(f, y)))
 		{
 			printf("# %s: %s\n", forms[f].name, by_library ? "by the library" : "by own kernels");
 			fine = false;
@@ -237,7 +237,6 @@ static struct device_program *
 compile_failing(struct device *device, struct op_case *c, uint32_t call, int error, int how, struct status *status)
 {
 	struct device_graph graph = {0};
-	struct device_program *program;
 
 	for (uint32_t i = 0; i <= c->inputs_count; i++)
 		c->tensors[i].binding = (int32_t) i;
@@ -252,8 +251,7 @@ compile_failing(struct device *device, struct op_case *c, uint32_t call, int err
 	graph.weights = &c->packed;
 	graph.bindings_count = c->inputs_count + 1;
 	case_emulation()->fail(call, error, how);
-	program = device->ops->compile(device, &graph, status);
-	return program;
+	return device->ops->compile(device, &graph, status);
 }
 
 /*
@@ -333,6 +331,23 @@ test_losses(void)
 	tap_ok(fine && over && lost > losses / 2, "from each of %u calls on all fail, and the GPU is lost by %u", losses - 1, lost);
 }
 
+/* INFER_EMULATED_CUBLASLT=fine.  The GPU hangs in the check of a product. */
+static int
+check_hangs(void *argument)
+{
+	struct device *device = device_quietly();
+	struct op_case c = form_case(2);
+	struct status status;
+
+	status_clear(&status);
+	c.packed = device->ops->weight_pack(device, &c.weight, &status);
+	c.program = compile_failing(device, &c, 20, CUDA_UNKNOWN, EMULATION_HANGS, &status);
+	world_ok(case_emulation()->failed() != NULL && c.program == NULL && status.error == INFER_ERROR_DEVICE_LOST &&
+			 strstr(status.message, "hangs") != NULL, "a check that does not end loses the GPU: %s", status.message);
+	fflush(stdout);
+	_exit(world_failed != 0);
+}
+
 #define ALL		0x7F
 
 int
@@ -341,6 +356,7 @@ main(void)
 	struct device *device;
 	bool		by_library;
 	bool		none = true;
+	pid_t		hang;
 
 	setenv("INFER_TEST_DEVICE", "cuda", 0);
 	if (!case_wants("cuda") || case_emulation() == NULL)
@@ -348,13 +364,15 @@ main(void)
 		tap_skip("cuBLASLt", "its stand-in is the emulation's");
 		return tap_done();
 	}
+	for (size_t f = 0; f < FORMS; f++)
+		give(f);
+	hang = world_begin("INFER_EMULATED_CUBLASLT", "fine", check_hangs, NULL);
 	device = device_with("", "own kernels (cuBLASLt 13 not found)");
 	if (device == NULL)
 		return 2;
 	for (size_t f = 0; f < FORMS; f++)
 	{
-		give(f);
-		given[f].own = multiply(device, f, 0, ROWS, &by_library);
+		given[f].own = multiply(device, f, 0, MANY, &by_library);
 		none = none && !by_library;
 	}
 	tap_ok(none, "without it own kernels compute all");
@@ -376,5 +394,6 @@ main(void)
 	test_mode("bias", "cuBLASLt 130100", 1 << 1 | 1 << 2 | 1 << 4);
 	test_failures();
 	test_losses();
+	tap_ok(world_end(hang), "a GPU hangs in a check");
 	return tap_done();
 }

@@ -146,7 +146,9 @@ emulation_api::wait(const emulation_point *point)
 cudaError_t
 emulation_api::look(const emulation_point *point)
 {
-	if (!point_reached(point))
+	if (!point_reached(point) && late)
+		work_until(point);
+	else if (!point_reached(point))
 		work_some(point);
 	return point_reached(point) ? cudaSuccess : device_lost[point->stream->device] != cudaSuccess ?
 		device_lost[point->stream->device] : cudaErrorNotReady;
