@@ -70,7 +70,7 @@ row_results_take(const uint8_t *region, const struct infer_column *outputs, uint
 static inline bool
 row_results_same(const struct row_results *a, const struct row_results *b)
 {
-	return a->status == b->status && a->bytes == b->bytes && memcmp(a->data, b->data, a->bytes) == 0;
+	return a->status == b->status && a->bytes == b->bytes && (a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0);
 }
 
 static inline void
