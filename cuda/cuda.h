@@ -111,6 +111,10 @@ extern bool cuda_usable(const cuda_device *device, status *status);
 extern void *cuda_memory_alloc(cuda_gpu *gpu, uint64_t bytes, const char *what, status *status);
 extern void cuda_memory_free(cuda_gpu *gpu, void *memory, uint64_t bytes);
 
+/* For a moment, of what the budget leaves free: not counted, so that no model has to go for it. */
+extern void *cuda_memory_borrow(cuda_gpu *gpu, uint64_t bytes, const char *what, status *status);
+extern void cuda_memory_return(cuda_gpu *gpu, void *memory);
+
 /*
  * Around what a load asks of a GPU.  CUDA's own calls may wait for a GPU that hangs: who watches the beat of loads sees it then.
  * Between them cuda_load_beats, wherever it has gone on.

@@ -35,18 +35,12 @@ budget_take(cuda_gpu *gpu, uint64_t bytes, const char *what, status *status)
 }
 
 void *
-cuda_memory_alloc(cuda_gpu *gpu, uint64_t bytes, const char *what, status *status)
+cuda_memory_borrow(cuda_gpu *gpu, uint64_t bytes, const char *what, status *status)
 {
 	void	   *memory = nullptr;
 	cudaError_t error;
 
-	if (bytes > UINT64_MAX - MEMORY_GRANULE)
-	{
-		status_set(status, INFER_ERROR_MEMORY, "GPU memory exhausted: %llu bytes wanted for %s", (unsigned long long) bytes, what);
-		return nullptr;
-	}
-	bytes = granules(bytes);
-	if (!cuda_usable(gpu->device, status) || !budget_take(gpu, bytes, what, status))
+	if (!cuda_usable(gpu->device, status))
 		return nullptr;
 	error = cudaSetDevice(gpu->ordinal);
 	if (error == cudaSuccess)
@@ -54,7 +48,6 @@ cuda_memory_alloc(cuda_gpu *gpu, uint64_t bytes, const char *what, status *statu
 	if (error == cudaSuccess)
 		return memory;
 	cudaGetLastError();				/* an allocation's failure is no failure of what follows */
-	__atomic_sub_fetch(&gpu->used, bytes, __ATOMIC_RELAXED);
 	if (error != cudaErrorMemoryAllocation)
 	{
 		cuda_lose(gpu->device, "GPU %d does not give memory: %s", gpu->ordinal, cudaGetErrorString(error));
@@ -69,16 +62,40 @@ cuda_memory_alloc(cuda_gpu *gpu, uint64_t bytes, const char *what, status *statu
 }
 
 void
+cuda_memory_return(cuda_gpu *gpu, void *memory)
+{
+	if (memory == nullptr || cuda_hangs(gpu->device))	/* cudaFree waits for the GPU */
+		return;
+	cudaSetDevice(gpu->ordinal);
+	cudaFree(memory);
+	cudaGetLastError();
+}
+
+void *
+cuda_memory_alloc(cuda_gpu *gpu, uint64_t bytes, const char *what, status *status)
+{
+	void	   *memory;
+
+	if (bytes > UINT64_MAX - MEMORY_GRANULE)
+	{
+		status_set(status, INFER_ERROR_MEMORY, "GPU memory exhausted: %llu bytes wanted for %s", (unsigned long long) bytes, what);
+		return nullptr;
+	}
+	bytes = granules(bytes);
+	if (!cuda_usable(gpu->device, status) || !budget_take(gpu, bytes, what, status))
+		return nullptr;
+	memory = cuda_memory_borrow(gpu, bytes, what, status);
+	if (memory == nullptr)
+		__atomic_sub_fetch(&gpu->used, bytes, __ATOMIC_RELAXED);
+	return memory;
+}
+
+void
 cuda_memory_free(cuda_gpu *gpu, void *memory, uint64_t bytes)
 {
 	if (memory == nullptr)
 		return;
-	if (!cuda_hangs(gpu->device))	/* cudaFree waits for the GPU */
-	{
-		cudaSetDevice(gpu->ordinal);
-		cudaFree(memory);
-		cudaGetLastError();
-	}
+	cuda_memory_return(gpu, memory);
 	__atomic_sub_fetch(&gpu->used, granules(bytes), __ATOMIC_RELAXED);
 }
 

@@ -15,8 +15,10 @@
 #if LIBRARY_BUILT
 
 #define SEPARATE_ROWS	2048		/* whose sums go through scratch at once: in the second-level cache */
-#define CHECK_BYTES		((int64_t) 256 << 20)
-#define CHECK_ROWS		1024		/* at least */
+#define CHECK_BYTES		((int64_t) 64 << 20)	/* of a check; but beside a weight at least */
+#define CHECK_BESIDE	((int64_t) 32 << 20)
+#define CHECK_WEIGHT	((int64_t) 256 << 20)	/* larger ones are not checked: own kernels */
+#define CHECK_ALONE		40			/* rows of y that a check has beside: those alone, a bias */
 
 /* ---- opening ---- */
 
@@ -143,13 +145,26 @@ forms_equal(const library_form *a, const library_form *b)
 		   a->n == b->n && a->w_step == b->w_step;
 }
 
-/* As many rows as the memory of a check holds, a multiple of 256. */
+static int64_t
+weight_bytes(const library_form *form)
+{
+	return form->type == DEVICE_BF16 ? form->n * form->w_step * 2 : form->k * form->w_step * 4;
+}
+
+/*
+ * As many rows as the memory of a check holds, a multiple of 256: by the form alone.  Numbers of rows follow from it, and so who
+ * computes; how much memory is free must not decide that.
+ */
 static int64_t
 rows_checked(const library_form *form)
 {
-	int64_t		rows = CHECK_BYTES / (form->k * (form->type == DEVICE_BF16 ? 2 : 4) + form->n * 4) / 256 * 256;
+	int64_t		beside = CHECK_BYTES - weight_bytes(form);
+	int64_t		row = form->k * (form->type == DEVICE_BF16 ? 2 : 4) + form->n * 4;
+	int64_t		rows;
 
-	rows = rows > CHECK_ROWS ? rows : CHECK_ROWS;
+	beside = beside > CHECK_BESIDE ? beside : CHECK_BESIDE;
+	rows = (beside - CHECK_ALONE * form->n * 4) / row / 256 * 256;
+	rows = rows > 256 ? rows : 256;
 	return rows < GPU_LIBRARY_ROWS ? rows : GPU_LIBRARY_ROWS;
 }
 
@@ -160,6 +175,9 @@ choice_make(cuda_device *device, library_choice *choice, status *status)
 	cublasLtMatmulAlgo_t candidates[LIBRARY_CANDIDATES];
 	int			count;
 
+	choice->own = weight_bytes(&choice->form) > CHECK_WEIGHT;
+	if (choice->own)
+		return true;
 	choice->rows_most = rows_checked(&choice->form);
 	count = library_candidates(device->products_library, &choice->form, choice->rows_most, candidates);
 	if (count < 0)

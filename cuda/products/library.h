@@ -10,12 +10,13 @@
  *
  * Loop
  *	open: the library is found and asked for its version, a part of numerics_id.  compile: for each GEMM the form is looked up
- *	among the choices; a new one is asked of the library's heuristics for GPU_LIBRARY_ROWS rows, and what they give is
+ *	among the choices; a new one is asked of the library's heuristics for as many rows as are checked, and what they give is
  *	tried until one agrees.  enqueue: the algorithm runs, on at most as many rows at once as were checked.
  *
  * Invariants
  *	- A choice depends on the form, the library and the kind of GPU: all of them in numerics_id and the model.  What fails
- *	  for want of memory is an error, not a choice.
+ *	  for want of memory is an error, not a choice.  A check takes 64 MB of what the budget leaves free (more where a weight
+ *	  alone has 32), one at a time: no model goes for it.
  *	- No algorithm with a workspace is taken, or with K in several parts: what is left keeps no state between runs.
  *	- A handle is used by several threads at once, as cuBLASLt allows.
  */

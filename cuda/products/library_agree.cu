@@ -259,7 +259,7 @@ library_agree(cuda_device *device, const library_choice *choice, status *status)
 	cuda_gpu   *gpu = &device->gpus[0];
 	agree_memory memory = {};
 	uint64_t	bytes = lay_out(choice, nullptr, &memory);
-	uint8_t    *base = (uint8_t *) cuda_memory_alloc(gpu, bytes, "the check of a product", status);
+	uint8_t    *base = (uint8_t *) cuda_memory_borrow(gpu, bytes, "the check of a product", status);
 	uint32_t	verdict = VERDICT_FINE;
 	library_result result = LIBRARY_DONE;
 	cudaError_t error;
@@ -272,7 +272,7 @@ library_agree(cuda_device *device, const library_choice *choice, status *status)
 	cuda_load_ends(device);
 	if (error != cudaSuccess)
 		cuda_gpu_fails(gpu, gpu->loading, error);
-	cuda_memory_free(gpu, base, bytes);
+	cuda_memory_return(gpu, base);
 	if (error == cudaSuccess)
 		return result != LIBRARY_DONE || verdict != VERDICT_FINE ? LIBRARY_DIFFERS : LIBRARY_AGREES;
 	if (cuda_usable(device, status))

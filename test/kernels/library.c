@@ -331,6 +331,28 @@ test_losses(void)
 	tap_ok(fine && over && lost > losses / 2, "from each of %u calls on all fail, and the GPU is lost by %u", losses - 1, lost);
 }
 
+/* A check is larger than all that models may have, and a model is as large as that. */
+static void
+test_budget(void)
+{
+	struct device_options options = {.threads = 1, .library = case_cuda_library(), .gpu = -1, .gpu_memory = 48 << 10};
+	struct status status;
+	struct device *device;
+	struct device_info info;
+	bool		by_library;
+	void	   *y;
+
+	status_clear(&status);
+	device = device_open("cuda", &options, &status);
+	if (device == NULL)
+		case_fail("open", &status);
+	y = multiply(device, 2, 0, 5, &by_library);
+	device->ops->info(device, &info);
+	tap_ok(by_library && info.bytes_used == 0, "a check takes nothing of infer.gpu_memory");
+	free(y);
+	device_close(device);
+}
+
 /* INFER_EMULATED_CUBLASLT=fine.  The GPU hangs in the check of a product. */
 static int
 check_hangs(void *argument)
@@ -394,6 +416,7 @@ main(void)
 	test_mode("bias", "cuBLASLt 130100", 1 << 1 | 1 << 2 | 1 << 4);
 	test_failures();
 	test_losses();
+	test_budget();
 	tap_ok(world_end(hang), "a GPU hangs in a check");
 	return tap_done();
 }
