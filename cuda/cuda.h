@@ -102,6 +102,25 @@ extern bool cuda_gpu_fails(cuda_gpu *gpu, cudaStream_t stream, cudaError_t error
 /* false, and the status is INFER_ERROR_DEVICE_LOST: nothing can be asked of the device any more. */
 extern bool cuda_usable(const cuda_device *device, status *status);
 
+/*
+ * Each file with kernels is a module of CUDA's, which the driver loads, or makes of PTX, when one of its kernels is first asked for.
+ * CUDA_MODULE, once in each such file, has that done while a GPU is started rather than within a call.
+ */
+struct cuda_module
+{
+	typedef cudaError_t (*load_fn)(cudaFuncAttributes *attributes);
+
+	cuda_module *next;
+	load_fn		load;				/* on the current GPU */
+
+	explicit cuda_module(load_fn load);
+};
+
+#define CUDA_MODULE \
+	static __global__ void module_kernel(void) {} \
+	static cudaError_t module_load(cudaFuncAttributes *attributes) { return cudaFuncGetAttributes(attributes, module_kernel); } \
+	static cuda_module module_of_file(module_load);
+
 /* ---- memory ---- */
 
 /*

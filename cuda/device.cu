@@ -187,16 +187,32 @@ choose_gpus(cuda_device *device, int wanted, int count, int *others, status *sta
 
 /* ---- open ---- */
 
-/* Whether the build has code for a GPU is asked of it. */
-static __global__ void
-probe(void)
+static cuda_module *modules;		/* added while the library is opened */
+
+cuda_module::cuda_module(load_fn load) : next(modules), load(load)
 {
+	modules = this;
+}
+
+/* *translates: set where the driver makes the code. */
+static cudaError_t
+load_modules(bool *translates)
+{
+	for (const cuda_module *module = modules; module != nullptr; module = module->next)
+	{
+		cudaFuncAttributes attributes = {};
+		cudaError_t error = module->load(&attributes);
+
+		if (error != cudaSuccess)
+			return error;
+		*translates = *translates || attributes.binaryVersion > attributes.ptxVersion;
+	}
+	return cudaSuccess;
 }
 
 static bool
 start_gpu(cuda_device *device, cuda_gpu *gpu, uint64_t budget, status *status)
 {
-	cudaFuncAttributes attributes = {};
 	size_t		bytes_free = 0;
 	size_t		bytes_total = 0;
 	uint64_t	reserve = gpu->bytes_total / RESERVE_PART > RESERVE_BYTES ? gpu->bytes_total / RESERVE_PART : RESERVE_BYTES;
@@ -206,14 +222,13 @@ start_gpu(cuda_device *device, cuda_gpu *gpu, uint64_t budget, status *status)
 	if (error == cudaSuccess && cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync) != cudaSuccess)
 		cudaGetLastError();			/* then threads that load spin while they wait */
 	if (error == cudaSuccess)
-		error = cudaFuncGetAttributes(&attributes, probe);
+		error = load_modules(&device->translates);
 	if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction)
 	{
 		cudaGetLastError();
 		return status_set(status, INFER_ERROR_UNSUPPORTED, "this build has no code for GPU %d, whose architecture is sm_%d",
 						  gpu->ordinal, gpu->sm);
 	}
-	device->translates = device->translates || attributes.binaryVersion > attributes.ptxVersion;
 	if (error == cudaSuccess)
 		error = cudaMemGetInfo(&bytes_free, &bytes_total);
 	if (error == cudaSuccess)
@@ -337,7 +352,7 @@ name_gpus(const cuda_device *device, char *name, size_t size)
 		used += (size_t) snprintf(name + used, size - used, ",%d", device->gpus[g].ordinal);
 }
 
-/* Translated code is not kept: each start of the engine makes it anew, with the first calls. */
+/* Translated code is not kept: each start of the engine makes it anew. */
 static void
 name_lacks(const cuda_device *device, char *detail, size_t size)
 {

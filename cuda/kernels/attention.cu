@@ -357,3 +357,5 @@ cuda_make_attention(cuda_making *making)
 	plan->bytes_item = 4.0 * (double) (heads * size) * (narrow ? 2 : 4);
 	return true;
 }
+
+CUDA_MODULE

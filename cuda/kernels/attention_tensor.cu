@@ -265,3 +265,5 @@ attention_tensor(uint32_t size)
 	}
 	return nullptr;
 }
+
+CUDA_MODULE

@@ -368,3 +368,5 @@ cuda_make_lookup(cuda_making *making)
 	shape_cost(making, 40);
 	return true;
 }
+
+CUDA_MODULE

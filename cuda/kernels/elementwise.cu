@@ -323,3 +323,5 @@ cuda_make_where(cuda_making *making)
 	shape_cost(making, 1);
 	return cuda_map_make<3>(making);
 }
+
+CUDA_MODULE

@@ -414,3 +414,5 @@ cuda_make_gather(cuda_making *making)
 		(double) (shape_item(indices) * shape_bytes(indices->type));
 	return true;
 }
+
+CUDA_MODULE

@@ -284,3 +284,5 @@ cuda_make_norm(cuda_making *making)
 	plan->bytes_item = 4.0 * (double) cuda_elements(x, 0, x->rank) * (cuda_input(making, 1) != nullptr ? 3 : 2);
 	return true;
 }
+
+CUDA_MODULE

@@ -318,3 +318,5 @@ cuda_make_topk(cuda_making *making)
 	shape_cost(making, 4 * rounds);
 	return true;
 }
+
+CUDA_MODULE

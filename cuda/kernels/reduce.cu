@@ -382,3 +382,5 @@ cuda_make_reduce(cuda_making *making)
 	plan->flops_item = (plan->fn == REDUCE_LOG_SUM_EXP ? 30 : 2) * (double) shape->elements;
 	return true;
 }
+
+CUDA_MODULE

@@ -230,3 +230,5 @@ cuda_make_scatter(cuda_making *making)
 	plan->bytes_item += 2 * (double) (shape_item(updates) * shape_bytes(x->type));
 	return true;
 }
+
+CUDA_MODULE

@@ -377,3 +377,5 @@ cuda_make_pool(cuda_making *making)
 	plan->flops_token = plan->fn == POOL_FIRST || plan->fn == POOL_LAST ? 0 : 2.0 * (double) n;
 	return true;
 }
+
+CUDA_MODULE

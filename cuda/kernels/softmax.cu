@@ -210,3 +210,5 @@ cuda_make_normalize(cuda_making *making)
 	shape_cost(making, 4);
 	return true;
 }
+
+CUDA_MODULE

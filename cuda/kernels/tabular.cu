@@ -301,3 +301,5 @@ cuda_make_couple(cuda_making *making)
 	plan->bytes_item = (double) own->vectors_item * 4 * n * (n + 1) / 2;
 	return true;
 }
+
+CUDA_MODULE

@@ -443,3 +443,5 @@ cuda_make_trees(cuda_making *making)
 	plan->bytes_item = (double) own->call.rows_item * (own->key_bytes * ((double) trees->features + trees->targets) + 8 * steps);
 	return true;
 }
+
+CUDA_MODULE

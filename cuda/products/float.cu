@@ -409,3 +409,5 @@ product_matmul(const cuda_plan *plan, cuda_run *run)
 			integer_matmul<int64_t, uint64_t>(plan, run);
 	}
 }
+
+CUDA_MODULE

@@ -372,6 +372,8 @@ cuda_library_take(cuda_making *making)
 	return true;
 }
 
+CUDA_MODULE
+
 #else
 
 void

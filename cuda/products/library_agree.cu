@@ -281,4 +281,6 @@ library_agree(cuda_device *device, const library_choice *choice, status *status)
 	return LIBRARY_UNKNOWN;
 }
 
+CUDA_MODULE
+
 #endif

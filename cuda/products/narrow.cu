@@ -346,3 +346,5 @@ product_int8(const cuda_plan *plan, cuda_run *run)
 {
 	launch_narrow<narrow_int8>(plan, run);
 }
+
+CUDA_MODULE

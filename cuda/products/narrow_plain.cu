@@ -121,3 +121,5 @@ narrow_plain(const cuda_plan *plan, cuda_run *run, const narrow_product &p, int6
 	else
 		cuda_launch(run, plain_kernel<plain_int8>, product_grid(tiles), dim3(THREADS), p, run->batch);
 }
+
+CUDA_MODULE

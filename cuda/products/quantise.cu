@@ -69,3 +69,5 @@ product_quantise(const cuda_plan *plan, cuda_run *run)
 	if (vectors > 0)
 		cuda_launch(run, quantise_kernel, dim3(cuda_blocks((uint64_t) vectors, WARPS)), dim3(WARPS * 32), p, run->batch);
 }
+
+CUDA_MODULE

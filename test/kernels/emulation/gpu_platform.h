@@ -44,7 +44,8 @@ gpu_launch(void (*kernel)(P...), dim3 grid, dim3 block, cudaStream_t stream, A..
 	typedef emulation_call<P...> call;
 
 	return emulation_launch((const void *) kernel, call::run, call::destroy,
-							new call{kernel, std::tuple<P...>(static_cast<P>(args)...)}, grid, block, stream);
+							new call{kernel, std::tuple<P...>(static_cast<P>(args)...)}, grid, block, stream,
+							__BASE_FILE__);
 }
 
 template <class T>

@@ -5,7 +5,9 @@
 #include "emulation.h"
 
 #include <fcntl.h>
+#include <set>
 #include <stdio.h>
+#include <string>
 #include <unistd.h>
 
 extern thread_local int device_current;
@@ -583,6 +585,18 @@ cudaFreeAsync(void *memory, cudaStream_t handle)
 	return call.done(stream_enqueue(stream, work, call.fate));
 }
 
+/* By GPU and source: what a kernel has been asked for of, so that a launch need not load, or make, code. */
+static std::set<std::pair<int, std::string>> &modules = *new std::set<std::pair<int, std::string>>;
+
+static void
+module_needed(int device, const char *file)
+{
+	const char *suffix = strrchr(file, '.');
+
+	if (suffix != nullptr && strcmp(suffix, ".cu") == 0 && modules.count({device, file}) == 0)
+		emulation_report("a kernel of %s was launched before its module was loaded", file);
+}
+
 static bool
 launch_fits(dim3 grid, dim3 block)
 {
@@ -593,7 +607,7 @@ launch_fits(dim3 grid, dim3 block)
 
 cudaError_t
 emulation_launch(const void *kernel, emulation_run_fn run, emulation_destroy_fn destroy, void *arguments, dim3 grid, dim3 block,
-				 cudaStream_t handle)
+				 cudaStream_t handle, const char *file)
 {
 	emulation_api call("cudaLaunchKernel", CALL_WORKS);
 	std::shared_ptr<kernel_work> work = std::make_shared<kernel_work>();
@@ -604,6 +618,7 @@ emulation_launch(const void *kernel, emulation_run_fn run, emulation_destroy_fn 
 	work->call = arguments;
 	if (call.refused())
 		return call.done();
+	module_needed(call.device, file);
 	stream = stream_find(handle, call.device);
 	if (stream == nullptr || stream->device != call.device)
 		return call.done(cudaErrorInvalidResourceHandle);
@@ -623,12 +638,13 @@ emulation_function_set(const void *kernel, cudaFuncAttribute attribute, int valu
 }
 
 extern "C" cudaError_t
-emulation_function_get(cudaFuncAttributes *attributes, const void *kernel)
+emulation_function_get(cudaFuncAttributes *attributes, const void *kernel, const char *file)
 {
 	emulation_api call("cudaFuncGetAttributes", CALL_MAKES);
 
 	if (call.refused())
 		return call.done();
+	modules.insert({call.device, file});
 	*attributes = {};
 	attributes->maxThreadsPerBlock = EMULATION_THREADS_MAX;
 	attributes->numRegs = 32;

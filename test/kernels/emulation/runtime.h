@@ -246,7 +246,7 @@ extern cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 extern cudaError_t emulation_malloc(void **memory, size_t bytes);
 extern cudaError_t emulation_host_alloc(void **memory, size_t bytes, unsigned flags);
 extern cudaError_t emulation_function_set(const void *kernel, cudaFuncAttribute attribute, int value);
-extern cudaError_t emulation_function_get(cudaFuncAttributes *attributes, const void *kernel);
+extern cudaError_t emulation_function_get(cudaFuncAttributes *attributes, const void *kernel, const char *file);
 }
 
 typedef void (*emulation_run_fn)(const void *call);
@@ -254,7 +254,7 @@ typedef void (*emulation_destroy_fn)(void *call);
 
 /* Takes over the call, whatever it returns. */
 extern cudaError_t emulation_launch(const void *kernel, emulation_run_fn run, emulation_destroy_fn destroy, void *call,
-									dim3 grid, dim3 block, cudaStream_t stream);
+									dim3 grid, dim3 block, cudaStream_t stream, const char *file);
 
 /* As cuda_runtime.h has them for C++: of pointers of any type. */
 template <class T>
@@ -289,7 +289,7 @@ template <class T>
 static inline cudaError_t
 cudaFuncGetAttributes(cudaFuncAttributes *attributes, T *kernel)
 {
-	return emulation_function_get(attributes, (const void *) kernel);
+	return emulation_function_get(attributes, (const void *) kernel, __BASE_FILE__);
 }
 
 #endif /* EMULATION_RUNTIME_H */
