@@ -8,6 +8,7 @@
 
 #include "emulation/emulation.h"
 #include "emulation/gpu_platform.h"
+#include "emulation/tensor.h"
 
 extern "C"
 {
@@ -266,6 +267,30 @@ traps()
 		__trap();
 }
 
+struct vectors
+{
+	float		x[32][4];
+};
+
+/* Each thread copies two vectors, and waits for all of them but the last `left` groups. */
+template <int LEFT>
+static __global__ void
+copies(const float *x, float *y)
+{
+	vectors    &shared = gpu_shared<vectors>();
+
+	tensor_copy(shared.x[threadIdx.x], x + threadIdx.x * 4, true);
+	tensor_copy_commit();
+	tensor_copy(shared.x[threadIdx.x + 16], x, false);
+	tensor_copy_commit();
+	tensor_copy_wait<LEFT>();
+	for (int i = 0; i < 4; i++)
+	{
+		y[threadIdx.x * 4 + i] = shared.x[threadIdx.x][i];
+		y[threadIdx.x * 4 + i + 64] = shared.x[threadIdx.x + 16][i];
+	}
+}
+
 struct large
 {
 	uint8_t		bytes[30000];
@@ -288,6 +313,7 @@ static void
 test_what_is_wrong()
 {
 	bool		found = false;
+	bool		copied = true;
 
 	settings.collect = true;
 	tap_ok(!launch(leaves_early, dim3(2), dim3(64), y) && reported("leaves_early", "7 of 64 threads wait"),
@@ -296,6 +322,13 @@ test_what_is_wrong()
 	tap_ok(!launch(lane_leaves, dim3(1), dim3(64), y) && reported("lane_leaves", "left"), "a shuffle without a lane of its mask");
 	tap_ok(!launch(lane_outside, dim3(1), dim3(64), y) && reported("lane_outside", "lane 31"), "a shuffle by a lane that is not in its mask");
 	tap_ok(!launch(takes_much, dim3(1), dim3(32), y) && reported("takes_much", "shared memory"), "more than 48 KB of shared memory");
+	tap_ok(!launch(copies<1>, dim3(1), dim3(16), x, y) && reported("copies", "16 copies to shared memory that it has not waited for"),
+		   "a block that ends before its copies");
+	tap_ok(launch(copies<0>, dim3(3), dim3(16), x, y) && infer_emulation.report() == nullptr, "one that has waited for them");
+	down();
+	for (int i = 0; i < 64; i++)
+		copied = copied && host_y[i] == host_x[i] && host_y[i + 64] == 0;
+	tap_ok(copied, "and has them");
 	tap_ok(!launch(traps, dim3(1), dim3(32)) && reported("traps", "trap at"), "a trap");
 	for (int i = 0; i < 5 && !found; i++)
 	{

@@ -96,6 +96,10 @@ extern uint64_t emulation_shuffle(emulation_place place, int kind, unsigned mask
 /* The block's memory for this type, NaN when first asked for. */
 extern void *emulation_shared(const void *type, size_t bytes);
 
+/* Blocks that were begun, of all launches; and copies to its shared memory that the current one has not waited for (tensor.h). */
+extern uint64_t emulation_blocks;
+extern unsigned emulation_copies;
+
 /* The launch fails, as after an access to memory that is not there. */
 extern void emulation_trap(emulation_place place) __attribute__((noreturn));
 

@@ -211,7 +211,7 @@ struct tensor_copies				/* of a thread; a group's copies follow one another */
 	uint32_t	group[MOST];
 	uint32_t	count;
 	uint32_t	groups;				/* committed */
-	uint3		block;
+	uint64_t	block;				/* of emulation_blocks */
 };
 
 static inline tensor_copies &
@@ -220,10 +220,10 @@ tensor_pending()
 	static tensor_copies threads[EMULATION_THREADS_MAX];
 	tensor_copies &copies = threads[threadIdx.x];
 
-	/* a block that ended without a wait took its shared memory along */
-	if (copies.block.x != blockIdx.x || copies.block.y != blockIdx.y)
+	/* a block that failed took its shared memory along */
+	if (copies.block != emulation_blocks)
 		copies.count = 0;
-	copies.block = blockIdx;
+	copies.block = emulation_blocks;
 	return copies;
 }
 
@@ -249,6 +249,7 @@ tensor_copy_until(uint32_t group)
 		copies.bytes[left] = copies.bytes[i];
 		copies.group[left++] = copies.group[i];
 	}
+	emulation_copies -= copies.count - left;
 	copies.count = left;
 }
 
@@ -263,6 +264,7 @@ tensor_copy_bytes(void *shared, const void *global, bool there, uint32_t bytes)
 	copies.to[copies.count] = (uint8_t *) shared;
 	copies.from[copies.count] = there ? (const uint8_t *) global : nullptr;
 	copies.group[copies.count++] = copies.groups;
+	emulation_copies++;
 }
 
 static inline void

@@ -39,6 +39,8 @@ uint3		threadIdx;
 uint3		blockIdx;
 dim3		blockDim;
 dim3		gridDim;
+uint64_t	emulation_blocks;
+unsigned	emulation_copies;
 
 /* ---- switching stacks ---- */
 
@@ -569,6 +571,15 @@ report_stuck()
 	block.failed = true;
 }
 
+/* What they would have written is memory of the next block's. */
+static void
+report_copies()
+{
+	emulation_report("%s: block (%u, %u, %u) ends with %u copies to shared memory that it has not waited for",
+					 emulation_name(block.kernel->function), blockIdx.x, blockIdx.y, blockIdx.z, emulation_copies);
+	block.failed = true;
+}
+
 /* The stacks of threads that will never end. */
 static void
 drop_threads()
@@ -589,12 +600,16 @@ run_block()
 	block.first = emulation_below(block.count);
 	block.shared_count = 0;
 	block.shared_bytes = 0;
+	emulation_blocks++;
+	emulation_copies = 0;
 	current = &host;
 	fiber_switch(fiber_get(), false);
 	current = nullptr;
 	poison(shared_memory + SHARED_BASE, block.shared_bytes);
 	if (!block.failed && block.ended < block.count)
 		report_stuck();
+	if (!block.failed && emulation_copies > 0)
+		report_copies();
 	if (block.failed)
 		drop_threads();
 	return !block.failed;
