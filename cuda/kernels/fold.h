@@ -7,6 +7,7 @@
 
 #include "elementary.h"
 #include "team.h"
+#include "vectors.h"
 
 /* fn: REDUCE_SUM, REDUCE_L1, REDUCE_SUM_SQUARE, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD; others are sums */
 template <class T, class V>
@@ -51,6 +52,45 @@ struct fold_float
 				return a * b;
 		}
 		return a + b;
+	}
+};
+
+/* The place of the greatest or least; a NaN comes before all numbers. */
+template <class T>
+struct fold_arg						/* places; −1: none */
+{
+	vector_of<T> vector;
+	bool		greatest;
+	bool		last;				/* of equals */
+
+	__device__ inline int64_t
+	start() const
+	{
+		return -1;
+	}
+
+	__device__ inline int64_t
+	step(int64_t a, int64_t i) const
+	{
+		return join(a, i);
+	}
+
+	/* The first NaN comes before all. */
+	__device__ inline int64_t
+	join(int64_t a, int64_t b) const
+	{
+		T			va;
+		T			vb;
+
+		if (a < 0 || b < 0)
+			return a < 0 ? b : a;
+		va = vector.at(a);
+		vb = vector.at(b);
+		if (va != va || vb != vb)
+			return va != va && (vb == vb || a < b) ? a : b;
+		if (va == vb)
+			return last == (a > b) ? a : b;
+		return greatest == (va > vb) ? a : b;
 	}
 };
 

@@ -5,49 +5,11 @@
  * Elements of a vector are ordered totally, places deciding where values do not: so what comes first is the same in
  * whichever order threads look.
  */
-#include "elementary.h"
+#include "fold.h"
 #include "integer.h"
 #include "vectors.h"
 
 /* ---- ARG ---- */
-
-template <class T>
-struct fold_arg						/* places; −1: none */
-{
-	vector_of<T> vector;
-	bool		greatest;
-	bool		last;				/* of equals */
-
-	__device__ inline int64_t
-	start() const
-	{
-		return -1;
-	}
-
-	__device__ inline int64_t
-	step(int64_t a, int64_t i) const
-	{
-		return join(a, i);
-	}
-
-	/* The first NaN comes before all. */
-	__device__ inline int64_t
-	join(int64_t a, int64_t b) const
-	{
-		T			va;
-		T			vb;
-
-		if (a < 0 || b < 0)
-			return a < 0 ? b : a;
-		va = vector.at(a);
-		vb = vector.at(b);
-		if (va != va || vb != vb)
-			return va != va && (vb == vb || a < b) ? a : b;
-		if (va == vb)
-			return last == (a > b) ? a : b;
-		return greatest == (va > vb) ? a : b;
-	}
-};
 
 template <class T, int SHARERS>
 __global__ void

@@ -5,40 +5,6 @@
 #include "fold.h"
 #include "vectors.h"
 
-/* The first of the greatest; a NaN is greater than every number. */
-template <class T>
-struct fold_greatest				/* places; −1: none */
-{
-	vector_of<T> vector;
-
-	__device__ inline int64_t
-	start() const
-	{
-		return -1;
-	}
-
-	__device__ inline int64_t
-	step(int64_t a, int64_t i) const
-	{
-		return join(a, i);
-	}
-
-	__device__ inline int64_t
-	join(int64_t a, int64_t b) const
-	{
-		T			va;
-		T			vb;
-
-		if (a < 0 || b < 0)
-			return a < 0 ? b : a;
-		va = vector.at(a);
-		vb = vector.at(b);
-		if (va != va || vb != vb)
-			return va != va && (vb == vb || a < b) ? a : b;
-		return va > vb || (va == vb && a < b) ? a : b;
-	}
-};
-
 /* Σ e^(x − greatest), which are stored where y is; a zero that takes no part is 0 */
 template <class T>
 struct fold_softmax
@@ -99,7 +65,7 @@ static __device__ inline void
 softmax_hard(const vector_of<T> &vector, T *y, int64_t n)
 {
 	typedef gpu_team<SHARERS> team;
-	int64_t		best = team::fold(fold_greatest<T>{vector}, n);
+	int64_t		best = team::fold(fold_arg<T>{vector, true, false}, n);
 
 	team::meet();
 	for (int64_t i = team::lane(); i < n; i += SHARERS)

@@ -60,6 +60,23 @@ case_tensor(uint8_t type, uint8_t lead, int rank, const int64_t *dims)
 	return tensor;
 }
 
+/* "2,3": two dimensions; "": a scalar */
+static inline struct device_tensor
+case_shaped(uint8_t type, uint8_t lead, const char *shape)
+{
+	int64_t		dims[DEVICE_RANK_MAX];
+	int			rank = 0;
+
+	for (const char *s = shape; *s != '\0';)
+	{
+		char	   *end;
+
+		dims[rank++] = strtoll(s, &end, 10);
+		s = *end == ',' ? end + 1 : end;
+	}
+	return case_tensor(type, lead, rank, dims);
+}
+
 static inline struct device *
 case_device(const char *setting, const char *arch, int threads)
 {

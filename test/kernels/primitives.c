@@ -13,22 +13,6 @@
 
 static const char *const type_names[] = {"", "f32", "f64", "i32", "i64", "bool", "string"};
 
-static struct device_tensor
-tensor(uint8_t type, uint8_t lead, const char *shape)
-{
-	int64_t		dims[DEVICE_RANK_MAX];
-	int			rank = 0;
-
-	for (const char *s = shape; *s != '\0';)
-	{
-		char	   *end;
-
-		dims[rank++] = strtoll(s, &end, 10);
-		s = *end == ',' ? end + 1 : end;
-	}
-	return case_tensor(type, lead, rank, dims);
-}
-
 static uint8_t
 lead_of(const struct device_tensor *tensors, uint32_t count)
 {
@@ -66,8 +50,8 @@ test_unary(uint8_t type)
 
 				if (fn == UNARY_CLIP && integer)
 					c.op.f[0] = -2, c.op.f[1] = 3;
-				c.tensors[0] = tensor(type, lead, shapes[s]);
-				c.tensors[1] = tensor(tests ? DEVICE_BOOL : type, lead, shapes[s]);
+				c.tensors[0] = case_shaped(type, lead, shapes[s]);
+				c.tensors[1] = case_shaped(tests ? DEVICE_BOOL : type, lead, shapes[s]);
 				fine = compare(c, values, fn == UNARY_TAN ? 1e3 : 1) && fine;
 			}
 		tap_ok(fine, "unary function %d of %s", fn, type_names[type]);
@@ -102,9 +86,9 @@ test_binary(uint8_t type)
 			{
 				struct op_case c = {.op = {.op = DEVICE_OP_BINARY, .fn = fn}, .inputs_count = 2};
 
-				c.tensors[0] = tensor(type, leads & 1, shapes[s][0]);
-				c.tensors[1] = tensor(type, leads >> 1, shapes[s][1]);
-				c.tensors[2] = tensor(fn >= BINARY_EQUAL && !bits ? DEVICE_BOOL : type, lead_of(c.tensors, 2), shapes[s][2]);
+				c.tensors[0] = case_shaped(type, leads & 1, shapes[s][0]);
+				c.tensors[1] = case_shaped(type, leads >> 1, shapes[s][1]);
+				c.tensors[2] = case_shaped(fn >= BINARY_EQUAL && !bits ? DEVICE_BOOL : type, lead_of(c.tensors, 2), shapes[s][2]);
 				fine = compare(c, values, fn == BINARY_POW || fn == BINARY_MOD ? 10 : 1) && fine;
 			}
 		tap_ok(fine, "binary function %d of %s", fn, type_names[type]);
@@ -125,10 +109,10 @@ test_where(uint8_t type)
 		{
 			struct op_case c = {.op = {.op = DEVICE_OP_WHERE}, .inputs_count = 3};
 
-			c.tensors[0] = tensor(DEVICE_BOOL, leads & 1, shapes[s][0]);
-			c.tensors[1] = tensor(type, leads >> 1 & 1, shapes[s][1]);
-			c.tensors[2] = tensor(type, leads >> 2, shapes[s][2]);
-			c.tensors[3] = tensor(type, lead_of(c.tensors, 3), shapes[s][3]);
+			c.tensors[0] = case_shaped(DEVICE_BOOL, leads & 1, shapes[s][0]);
+			c.tensors[1] = case_shaped(type, leads >> 1 & 1, shapes[s][1]);
+			c.tensors[2] = case_shaped(type, leads >> 2, shapes[s][2]);
+			c.tensors[3] = case_shaped(type, lead_of(c.tensors, 3), shapes[s][3]);
 			fine = compare(c, VALUES_ANY, 1) && fine;
 		}
 	tap_ok(fine, "where of %s", type_names[type]);
@@ -145,8 +129,8 @@ test_cast(uint8_t from)
 		{
 			struct op_case c = {.op = {.op = DEVICE_OP_CAST}, .inputs_count = 1};
 
-			c.tensors[0] = tensor(from, DEVICE_LEAD_ROWS, shapes[n]);
-			c.tensors[1] = tensor(to, DEVICE_LEAD_ROWS, shapes[n]);
+			c.tensors[0] = case_shaped(from, DEVICE_LEAD_ROWS, shapes[n]);
+			c.tensors[1] = case_shaped(to, DEVICE_LEAD_ROWS, shapes[n]);
 			fine = compare(c, VALUES_ANY, 1) && fine;
 		}
 	tap_ok(fine, "cast from %s to every number", type_names[from]);
@@ -190,10 +174,10 @@ test_products(uint8_t type)
 				c.weight = (struct device_weight_desc) {
 					.type = type, .k = k, .n = n, .stride_k = transposed ? 1 : n, .stride_n = transposed ? k : 1, .data = w
 				};
-				c.tensors[c.inputs_count++] = tensor(type, DEVICE_LEAD_ROWS, gemms[g].x);
+				c.tensors[c.inputs_count++] = case_shaped(type, DEVICE_LEAD_ROWS, gemms[g].x);
 				if (gemms[g].b != NULL)
-					c.tensors[c.inputs_count++] = tensor(type, DEVICE_LEAD_NONE, gemms[g].b);
-				c.tensors[c.inputs_count] = tensor(type, DEVICE_LEAD_ROWS, gemms[g].y);
+					c.tensors[c.inputs_count++] = case_shaped(type, DEVICE_LEAD_NONE, gemms[g].b);
+				c.tensors[c.inputs_count] = case_shaped(type, DEVICE_LEAD_ROWS, gemms[g].y);
 				fine = compare(c, VALUES_UNIT, 10) && fine;
 				free(w);
 			}
@@ -205,9 +189,9 @@ test_products(uint8_t type)
 		{
 			struct op_case c = {.op = {.op = DEVICE_OP_MATMUL}, .inputs_count = 2};
 
-			c.tensors[0] = tensor(type, leads & 1, matmuls[m][0]);
-			c.tensors[1] = tensor(type, leads >> 1, matmuls[m][1]);
-			c.tensors[2] = tensor(type, lead_of(c.tensors, 2), matmuls[m][2]);
+			c.tensors[0] = case_shaped(type, leads & 1, matmuls[m][0]);
+			c.tensors[1] = case_shaped(type, leads >> 1, matmuls[m][1]);
+			c.tensors[2] = case_shaped(type, lead_of(c.tensors, 2), matmuls[m][2]);
 			fine = compare(c, VALUES_UNIT, 10) && fine;
 		}
 	tap_ok(fine, "matmul of %s", type_names[type]);
@@ -242,8 +226,8 @@ test_layout(uint8_t type)
 			struct op_case c = {.op = {.op = DEVICE_OP_COPY}, .inputs_count = 1};
 
 			memcpy(c.op.i, copies[n].i, sizeof(copies[n].i));
-			c.tensors[0] = tensor(type, lead, copies[n].x);
-			c.tensors[1] = tensor(type, lead, copies[n].y);
+			c.tensors[0] = case_shaped(type, lead, copies[n].x);
+			c.tensors[1] = case_shaped(type, lead, copies[n].y);
 			fine = compare(c, VALUES_ANY, 1) && fine;
 		}
 	tap_ok(fine, "copy of %s", type_names[type]);
@@ -254,15 +238,15 @@ test_layout(uint8_t type)
 		{
 			struct op_case c = {.op = {.op = DEVICE_OP_CONCAT, .i = {axis}}, .inputs_count = 3};
 
-			c.tensors[0] = tensor(type, leads & 1, axis ? "2,3" : "3,2");
-			c.tensors[1] = tensor(type, leads >> 1 & 1, axis ? "2,0" : "0,2");
-			c.tensors[2] = tensor(type, leads >> 2, axis ? "2,4" : "4,2");
-			c.tensors[3] = tensor(type, lead_of(c.tensors, 3), axis ? "2,7" : "7,2");
+			c.tensors[0] = case_shaped(type, leads & 1, axis ? "2,3" : "3,2");
+			c.tensors[1] = case_shaped(type, leads >> 1 & 1, axis ? "2,0" : "0,2");
+			c.tensors[2] = case_shaped(type, leads >> 2, axis ? "2,4" : "4,2");
+			c.tensors[3] = case_shaped(type, lead_of(c.tensors, 3), axis ? "2,7" : "7,2");
 			fine = compare(c, VALUES_ANY, 1) && fine;
-			c.tensors[0] = tensor(type, leads & 1, axis ? "5,64" : "64,5");
-			c.tensors[1] = tensor(type, leads >> 1 & 1, axis ? "5,32" : "33,5");
-			c.tensors[2] = tensor(type, leads >> 2, axis ? "5,160" : "160,5");
-			c.tensors[3] = tensor(type, lead_of(c.tensors, 3), axis ? "5,256" : "257,5");
+			c.tensors[0] = case_shaped(type, leads & 1, axis ? "5,64" : "64,5");
+			c.tensors[1] = case_shaped(type, leads >> 1 & 1, axis ? "5,32" : "33,5");
+			c.tensors[2] = case_shaped(type, leads >> 2, axis ? "5,160" : "160,5");
+			c.tensors[3] = case_shaped(type, lead_of(c.tensors, 3), axis ? "5,256" : "257,5");
 			fine = compare(c, VALUES_ANY, 1) && fine;
 		}
 	for (int mixed = 0; mixed < 2; mixed++)
@@ -271,7 +255,7 @@ test_layout(uint8_t type)
 
 		/* a column each, as of a table */
 		for (int i = 0; i < CASE_INPUTS; i++)
-			c.tensors[i] = tensor(type, mixed ? i % 2 : DEVICE_LEAD_ROWS, mixed && i % 7 == 3 ? "0" : "1");
+			c.tensors[i] = case_shaped(type, mixed ? i % 2 : DEVICE_LEAD_ROWS, mixed && i % 7 == 3 ? "0" : "1");
 		c.tensors[CASE_INPUTS] = case_tensor(type, DEVICE_LEAD_ROWS, 1, (int64_t[]) {mixed ? CASE_INPUTS - (CASE_INPUTS + 3) / 7 : CASE_INPUTS});
 		fine = compare(c, VALUES_ANY, 1) && fine;
 	}
@@ -284,17 +268,17 @@ test_layout(uint8_t type)
 			{
 				struct op_case c = {.op = {.op = DEVICE_OP_GATHER, .i = {axis}}, .inputs_count = 2};
 
-				c.tensors[0] = tensor(type, leads & 1, axis ? "2,3" : "3,4");
-				c.tensors[1] = tensor(wide ? DEVICE_I64 : DEVICE_I32, leads >> 1, "2,2");
-				c.tensors[2] = tensor(type, lead_of(c.tensors, 2), axis ? "2,2,2" : "2,2,4");
+				c.tensors[0] = case_shaped(type, leads & 1, axis ? "2,3" : "3,4");
+				c.tensors[1] = case_shaped(wide ? DEVICE_I64 : DEVICE_I32, leads >> 1, "2,2");
+				c.tensors[2] = case_shaped(type, lead_of(c.tensors, 2), axis ? "2,2,2" : "2,2,4");
 				fine = compare(c, VALUES_INDEX, 1) && fine;
-				c.tensors[0] = tensor(type, leads & 1, axis ? "5,3,33" : "3,64");
-				c.tensors[1] = tensor(wide ? DEVICE_I64 : DEVICE_I32, leads >> 1, "31");
-				c.tensors[2] = tensor(type, lead_of(c.tensors, 2), axis ? "5,31,33" : "31,64");
+				c.tensors[0] = case_shaped(type, leads & 1, axis ? "5,3,33" : "3,64");
+				c.tensors[1] = case_shaped(wide ? DEVICE_I64 : DEVICE_I32, leads >> 1, "31");
+				c.tensors[2] = case_shaped(type, lead_of(c.tensors, 2), axis ? "5,31,33" : "31,64");
 				fine = compare(c, VALUES_INDEX, 1) && fine;
-				c.tensors[0] = tensor(type, leads & 1, axis ? "0,3" : "3");
-				c.tensors[1] = tensor(wide ? DEVICE_I64 : DEVICE_I32, leads >> 1, axis ? "5" : "257");
-				c.tensors[2] = tensor(type, lead_of(c.tensors, 2), axis ? "0,5" : "257");
+				c.tensors[0] = case_shaped(type, leads & 1, axis ? "0,3" : "3");
+				c.tensors[1] = case_shaped(wide ? DEVICE_I64 : DEVICE_I32, leads >> 1, axis ? "5" : "257");
+				c.tensors[2] = case_shaped(type, lead_of(c.tensors, 2), axis ? "0,5" : "257");
 				fine = compare(c, VALUES_INDEX, 1) && fine;
 			}
 	tap_ok(fine, "gather of %s", type_names[type]);
@@ -326,13 +310,13 @@ test_reduce(uint8_t type)
 		for (size_t s = 0; s < sizeof(shapes) / sizeof(*shapes); s++)
 		{
 			struct op_case c = {.op = {.op = DEVICE_OP_REDUCE, .fn = fn, .i = {shapes[s].axes}}, .inputs_count = 1};
-			struct device_tensor x = tensor(type, DEVICE_LEAD_ROWS, shapes[s].x);
+			struct device_tensor x = case_shaped(type, DEVICE_LEAD_ROWS, shapes[s].x);
 			bool		many = device_item_elements(&x) >= 50;
 
 			if (fn == REDUCE_PROD && many)
 				continue;
 			c.tensors[0] = x;
-			c.tensors[1] = tensor(type, DEVICE_LEAD_ROWS, shapes[s].y);
+			c.tensors[1] = case_shaped(type, DEVICE_LEAD_ROWS, shapes[s].y);
 			fine = compare(c, integer && fn == REDUCE_PROD ? VALUES_SMALL :
 						   fn == REDUCE_LOG_SUM || integer ? VALUES_POSITIVE : VALUES_ANY,
 						   device_item_elements(&x) > 512 ? 60 : 20) && fine;
@@ -363,7 +347,7 @@ test_vectors(uint8_t type)
 	{
 		struct op_case c = {.op = {.i = {shapes[s].axis, shapes[s].joined}}, .inputs_count = 1};
 
-		c.tensors[0] = tensor(type, DEVICE_LEAD_ROWS, shapes[s].x);
+		c.tensors[0] = case_shaped(type, DEVICE_LEAD_ROWS, shapes[s].x);
 		c.tensors[1] = c.tensors[0];
 		c.op.op = DEVICE_OP_SOFTMAX;
 		for (c.op.fn = SOFTMAX_PLAIN; floating && c.op.fn <= SOFTMAX_ZERO; c.op.fn++)
@@ -374,7 +358,7 @@ test_vectors(uint8_t type)
 		if (shapes[s].arg == NULL)
 			continue;
 		c.op.op = DEVICE_OP_ARG;
-		c.tensors[1] = tensor(DEVICE_I64, DEVICE_LEAD_ROWS, shapes[s].arg);
+		c.tensors[1] = case_shaped(DEVICE_I64, DEVICE_LEAD_ROWS, shapes[s].arg);
 		for (c.op.fn = ARG_MAX; c.op.fn <= ARG_MIN; c.op.fn++)
 			for (c.op.i[2] = 0; c.op.i[2] < 2; c.op.i[2]++)
 				fine = compare(c, VALUES_ANY, 1) && fine;
@@ -398,7 +382,7 @@ test_order(uint8_t type)
 	{
 		struct op_case c = {.op = {.op = DEVICE_OP_CUMSUM, .i = {shapes[s].axis}}, .inputs_count = 1};
 
-		c.tensors[0] = c.tensors[1] = tensor(type, DEVICE_LEAD_ROWS, shapes[s].x);
+		c.tensors[0] = c.tensors[1] = case_shaped(type, DEVICE_LEAD_ROWS, shapes[s].x);
 		for (int form = 0; form < 4; form++)
 		{
 			c.op.i[1] = form & 1;
@@ -407,7 +391,7 @@ test_order(uint8_t type)
 			fine = compare(c, VALUES_ANY, device_item_elements(&c.tensors[0]) > 512 ? 400 : 20) && fine;
 		}
 		c.op = (struct device_op) {.op = DEVICE_OP_TOPK, .i = {shapes[s].axis}};
-		c.tensors[1] = tensor(DEVICE_I64, DEVICE_LEAD_ROWS, shapes[s].top);
+		c.tensors[1] = case_shaped(DEVICE_I64, DEVICE_LEAD_ROWS, shapes[s].top);
 		for (c.op.fn = TOPK_LARGEST; c.op.fn <= TOPK_SMALLEST; c.op.fn++)
 			fine = compare(c, VALUES_ANY, 1) && fine;
 	}
@@ -424,20 +408,20 @@ test_places(uint8_t type)
 		{
 			struct op_case c = {.op = {.op = DEVICE_OP_SCATTER, .fn = fn}, .inputs_count = 3};
 
-			c.tensors[0] = tensor(type, leads & 1, "3,5");
-			c.tensors[1] = tensor(DEVICE_I64, leads >> 1 & 1, "4");
-			c.tensors[2] = tensor(type, leads >> 2 & 1, "4,5");
-			c.tensors[3] = tensor(type, lead_of(c.tensors, 3), "3,5");
+			c.tensors[0] = case_shaped(type, leads & 1, "3,5");
+			c.tensors[1] = case_shaped(DEVICE_I64, leads >> 1 & 1, "4");
+			c.tensors[2] = case_shaped(type, leads >> 2 & 1, "4,5");
+			c.tensors[3] = case_shaped(type, lead_of(c.tensors, 3), "3,5");
 			fine = compare(c, VALUES_PLACE, 1) && fine;
-			c.tensors[0] = tensor(type, leads & 1, "33");
-			c.tensors[1] = tensor(DEVICE_I64, leads >> 1 & 1, "65");
-			c.tensors[2] = tensor(type, leads >> 2 & 1, "65");
-			c.tensors[3] = tensor(type, lead_of(c.tensors, 3), "33");
+			c.tensors[0] = case_shaped(type, leads & 1, "33");
+			c.tensors[1] = case_shaped(DEVICE_I64, leads >> 1 & 1, "65");
+			c.tensors[2] = case_shaped(type, leads >> 2 & 1, "65");
+			c.tensors[3] = case_shaped(type, lead_of(c.tensors, 3), "33");
 			fine = (fn == SCATTER_MUL || compare(c, VALUES_PLACE, 20)) && fine;
-			c.tensors[0] = tensor(type, leads & 1, "3,257");
-			c.tensors[1] = tensor(DEVICE_I64, leads >> 1 & 1, "2");
-			c.tensors[2] = tensor(type, leads >> 2 & 1, "2,257");
-			c.tensors[3] = tensor(type, lead_of(c.tensors, 3), "3,257");
+			c.tensors[0] = case_shaped(type, leads & 1, "3,257");
+			c.tensors[1] = case_shaped(DEVICE_I64, leads >> 1 & 1, "2");
+			c.tensors[2] = case_shaped(type, leads >> 2 & 1, "2,257");
+			c.tensors[3] = case_shaped(type, lead_of(c.tensors, 3), "3,257");
 			fine = compare(c, VALUES_PLACE, 1) && fine;
 		}
 	tap_ok(fine, "scatter of %s", type_names[type]);
@@ -446,8 +430,8 @@ test_places(uint8_t type)
 		struct op_case c = {.op = {.op = DEVICE_OP_OFFSET, .i = {13, 12, 14}}, .inputs_count = 1};
 
 		c.op.i[DEVICE_RANK_MAX] = 2;
-		c.tensors[0] = tensor(type, DEVICE_LEAD_ROWS, "4,5,3");
-		c.tensors[1] = tensor(DEVICE_I64, DEVICE_LEAD_ROWS, "4,5");
+		c.tensors[0] = case_shaped(type, DEVICE_LEAD_ROWS, "4,5,3");
+		c.tensors[1] = case_shaped(DEVICE_I64, DEVICE_LEAD_ROWS, "4,5");
 		tap_ok(compare(c, VALUES_ANY, 1), "offset of %s", type_names[type]);
 	}
 }
@@ -477,8 +461,8 @@ lookup_on(struct device *device, uint8_t key_type, uint8_t value_type, uint32_t 
 	element_set(value_type, &other, 0, -5);
 	for (int i = 0; i < 9 * ROWS; i++)
 		element_set(key_type, x, (size_t) i, nan && i == 9 * ROWS - 1 ? NAN : i % 9 - 1);
-	c.tensors[0] = tensor(key_type, DEVICE_LEAD_ROWS, "9");
-	c.tensors[1] = tensor(value_type, DEVICE_LEAD_ROWS, "9");
+	c.tensors[0] = case_shaped(key_type, DEVICE_LEAD_ROWS, "9");
+	c.tensors[1] = case_shaped(value_type, DEVICE_LEAD_ROWS, "9");
 	fine = case_compile(&c, device) && (device->ops->supports(device, &c.op, c.tensors) & DEVICE_SUPPORTS_HOST) == 0 &&
 		case_run(&c, ROWS, (void *[]) {x, y}, errors, &status);
 	for (int i = 0; i < 9 * ROWS && fine; i++)
@@ -529,9 +513,9 @@ test_distance(uint8_t type)
 	{
 		struct op_case c = {.op = {.op = DEVICE_OP_DISTANCE}, .inputs_count = 2};
 
-		c.tensors[0] = tensor(type, DEVICE_LEAD_ROWS, shapes[s][0]);
-		c.tensors[1] = tensor(type, DEVICE_LEAD_NONE, shapes[s][1]);
-		c.tensors[2] = tensor(type, DEVICE_LEAD_ROWS, shapes[s][2]);
+		c.tensors[0] = case_shaped(type, DEVICE_LEAD_ROWS, shapes[s][0]);
+		c.tensors[1] = case_shaped(type, DEVICE_LEAD_NONE, shapes[s][1]);
+		c.tensors[2] = case_shaped(type, DEVICE_LEAD_ROWS, shapes[s][2]);
 		fine = compare(c, VALUES_ANY, 4) && fine;
 	}
 	tap_ok(fine, "distance of %s", type_names[type]);
@@ -553,8 +537,8 @@ test_couple(void)
 		for (int i = 0, pair = 0; i < 4; i++)
 			for (int j = i + 1; j < 4; j++)
 				pairs[r][pair++] = p[r][i] / (p[r][i] + p[r][j]);
-	c.tensors[0] = tensor(DEVICE_F32, DEVICE_LEAD_ROWS, "6");
-	c.tensors[1] = tensor(DEVICE_F32, DEVICE_LEAD_ROWS, "4");
+	c.tensors[0] = case_shaped(DEVICE_F32, DEVICE_LEAD_ROWS, "6");
+	c.tensors[1] = case_shaped(DEVICE_F32, DEVICE_LEAD_ROWS, "4");
 	status_clear(&status);
 	fine = case_compile(&c, devices_any()) && case_run(&c, 2, bindings, NULL, &status);
 	for (int r = 0; r < 2; r++)

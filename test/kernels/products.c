@@ -245,22 +245,6 @@ test_gemm(uint8_t type, uint8_t precision, const char *name)
 	tap_ok(fine[1], "gemm of %s: infinities, NaN, denormals", name);
 }
 
-static struct device_tensor
-shaped(uint8_t type, uint8_t lead, const char *shape)
-{
-	int64_t		dims[DEVICE_RANK_MAX];
-	int			rank = 0;
-
-	for (const char *s = shape; *s != '\0';)
-	{
-		char	   *end;
-
-		dims[rank++] = strtoll(s, &end, 10);
-		s = *end == ',' ? end + 1 : end;
-	}
-	return case_tensor(type, lead, rank, dims);
-}
-
 static void
 test_matmul(uint8_t type, const char *name)
 {
@@ -277,9 +261,9 @@ test_matmul(uint8_t type, const char *name)
 			{
 				struct op_case c = {.op = {.op = DEVICE_OP_MATMUL}, .inputs_count = 2};
 
-				c.tensors[0] = shaped(type, leads & 1, matmuls[m][0]);
-				c.tensors[1] = shaped(type, leads >> 1, matmuls[m][1]);
-				c.tensors[2] = shaped(type, leads != 0, matmuls[m][2]);
+				c.tensors[0] = case_shaped(type, leads & 1, matmuls[m][0]);
+				c.tensors[1] = case_shaped(type, leads >> 1, matmuls[m][1]);
+				c.tensors[2] = case_shaped(type, leads != 0, matmuls[m][2]);
 				fine = agrees(&c, rows, m % 2 == 1) && fine;
 			}
 	tap_ok(fine, "matmul of %s", name);
