@@ -22,6 +22,7 @@
 #include "gpu_library.h"
 #include "gpu_platform.h"
 
+#include <set>
 #include <stdio.h>
 
 extern "C"
@@ -149,12 +150,16 @@ cublasLtGetVersion(void)
 	return is("12") ? 120800 : 130100;
 }
 
+/* Nobody destroys those of a GPU that is lost, and the process is about to be replaced: no leaks. */
+static std::set<cublasLtHandle_t> &made = *new std::set<cublasLtHandle_t>;
+
 cublasStatus_t
 cublasLtCreate(cublasLtHandle_t *handle)
 {
 	if (is("create"))
 		return CUBLAS_STATUS_NOT_INITIALIZED;
 	*handle = new cublasLtContext{0};
+	made.insert(*handle);
 	emulation_library_handles++;
 	return cudaGetDevice(&(*handle)->ordinal) == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
 }
@@ -164,6 +169,7 @@ cublasLtDestroy(cublasLtHandle_t handle)
 {
 	if (emulation_used_by_others())
 		emulation_report("cublasLtDestroy while another thread uses a GPU");
+	made.erase(handle);
 	delete handle;
 	emulation_library_handles--;
 	return CUBLAS_STATUS_SUCCESS;
