@@ -12,20 +12,9 @@
 #include <unistd.h>
 
 #include "../../protocol/protocol.h"
+#include "../process/process.h"
 
 #define MEET_SECONDS	5			/* that runs wait for each other */
-
-static struct timespec
-after(uint64_t nsec)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	nsec += (uint64_t) until.tv_nsec;
-	until.tv_sec += (time_t) (nsec / 1000000000);
-	until.tv_nsec = (long) (nsec % 1000000000);
-	return until;
-}
 
 /* ---- memory ---- */
 
@@ -111,7 +100,7 @@ arena_open(struct null_device *device, void *data, int protection)
 static bool
 meet(struct null_device *device)
 {
-	struct timespec until = after(MEET_SECONDS * UINT64_C(1000000000));
+	struct timespec until = process_time_after(MEET_SECONDS * UINT64_C(1000000000));
 
 	while (device->met < device->faults.meet && !device->stopping)
 	{
@@ -237,7 +226,7 @@ enum device_state
 null_async_wait(struct null_queue *queue, uint64_t ticket, uint64_t usec, struct status *status)
 {
 	struct null_device *device = queue->device;
-	struct timespec until = after(usec * 1000);
+	struct timespec until = process_time_after(usec * 1000);
 	enum device_state state = DEVICE_DONE;
 
 	pthread_mutex_lock(&device->lock);

@@ -202,6 +202,18 @@ process_clock(void)
 	return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
 }
 
+struct timespec
+process_time_after(uint64_t nsec)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	nsec += (uint64_t) until.tv_nsec;
+	until.tv_sec += (time_t) (nsec / 1000000000);
+	until.tv_nsec = (long) (nsec % 1000000000);
+	return until;
+}
+
 uint64_t
 process_time(void)
 {

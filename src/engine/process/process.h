@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 struct infer_status_page;
 struct status;
@@ -36,6 +37,9 @@ extern int	process_lock(const char *path, struct status *status);
 extern uint32_t process_cores(void);
 
 extern uint64_t process_clock(void);	/* CLOCK_MONOTONIC, nsec */
+
+/* nsec from now, for waits on conditions of that clock. */
+extern struct timespec process_time_after(uint64_t nsec);
 extern uint64_t process_time(void);		/* CLOCK_REALTIME, usec */
 
 #endif							/* ENGINE_PROCESS_H */

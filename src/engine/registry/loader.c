@@ -250,19 +250,6 @@ close_evicted(struct engine *engine)
 	}
 }
 
-/* nsec from now, by the clock of the engine's conditions. */
-static struct timespec
-time_after(uint64_t nsec)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	nsec += (uint64_t) until.tv_nsec;
-	until.tv_sec += (time_t) (nsec / 1000000000);
-	until.tv_nsec = (long) (nsec % 1000000000);
-	return until;
-}
-
 /*
  * Out of memory: lets the least recently used model go, an idle one if there is any; of one in
  * use the calls in flight are awaited, and its next caller loads it again.  false: there is none, or none that
@@ -278,7 +265,7 @@ make_room(struct engine *engine, const struct entry *keep)
 	while (!(made = registry_evict_one(engine, keep) || engine->close_first != NULL) &&
 		   registry_evict_busy(engine, keep) && process_clock() < deadline)
 	{
-		struct timespec until = time_after(BUSY_NSEC);
+		struct timespec until = process_time_after(BUSY_NSEC);
 
 		pthread_cond_timedwait(&engine->loads, &engine->lock, &until);
 	}
@@ -555,7 +542,7 @@ wait_for_work(struct engine *engine)
 		pthread_cond_wait(&engine->loads, &engine->lock);
 		return;
 	}
-	until = time_after(BUSY_NSEC);
+	until = process_time_after(BUSY_NSEC);
 	pthread_cond_timedwait(&engine->loads, &engine->lock, &until);
 }
 
