@@ -7,8 +7,8 @@ CUDA_ARCHS ?= 80
 CUDA_RELEASE = 75 80 86 89 90 100 120
 CUDA_TOOLKIT = $(patsubst compute_%,%,$(shell $(NVCC) --list-gpu-arch))
 CUDA_BUILD = $(ENGINE_BUILD)/nvidia
-CUDA_SOURCES = $(wildcard cuda/*.cu cuda/*/*.cu)
-CUDA_HEADERS = $(wildcard cuda/*.h cuda/*/*.h) src/engine/device.h src/engine/status.h src/protocol/errors.h
+CUDA_SOURCES = $(wildcard cuda/*.cu cuda/*/*.cu cuda/*/*/*.cu)
+CUDA_HEADERS = $(wildcard cuda/*.h cuda/*/*.h cuda/*/*/*.h) src/engine/device.h src/engine/status.h src/protocol/errors.h
 # what it has of the engine's own code
 CUDA_ENGINE = status device_type device_graph
 CUDA_OBJECTS = $(CUDA_SOURCES:cuda/%.cu=$(CUDA_BUILD)/%.o) $(CUDA_ENGINE:%=$(CUDA_BUILD)/%.o)

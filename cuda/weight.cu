@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/half.h"
+#include "kernels/math/half.h"
 
 #define SLICE_BYTES			((uint64_t) 8 << 20)
 #define COLUMNS_AT_ONCE		16			/* whose numbers of one k are read together */

@@ -2,6 +2,11 @@
  * kernel.h
  *	  What all kernels share: the batch as the GPU sees it, errors of rows, and how threads take the items.
  *
+ * elements/	ops that make each element of a tensor by itself, or move it: map.h
+ * vectors/		ops along an axis: team.h
+ * encoders/	ops of text encoders over packed rows
+ * math/		the functions of numbers that they apply
+ *
  * A kernel is launched for run->items, which a captured graph rounds up, and computes batch->items, which it reads
  * in device memory: so a graph that was captured once serves all batches of its bucket.  It may read and
  * write its tensors' memory beyond the last item, but what stands there is never data.

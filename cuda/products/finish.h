@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-#include "../kernels/function.h"
-#include "../kernels/half.h"
+#include "../kernels/math/function.h"
+#include "../kernels/math/half.h"
 
 template <class T>
 struct product_end

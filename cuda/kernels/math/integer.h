@@ -7,7 +7,7 @@
 #ifndef CUDA_KERNELS_INTEGER_H
 #define CUDA_KERNELS_INTEGER_H
 
-#include "kernel.h"
+#include "../kernel.h"
 
 template <class T>
 struct gpu_unsigned;

@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#include "kernel.h"
+#include "../kernel.h"
 
 /* ---- operations of both types ---- */
 

@@ -5,8 +5,8 @@
  * Elements of a vector are ordered totally, places deciding where values do not: so what comes first is the same in
  * whichever order threads look.
  */
+#include "../math/integer.h"
 #include "fold.h"
-#include "integer.h"
 #include "vectors.h"
 
 /* ---- ARG ---- */

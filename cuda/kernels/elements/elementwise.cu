@@ -5,8 +5,8 @@
  * Functions that models spend time in have a kernel each; the others of a type share one, in which the function is a
  * parameter.  Strings are the host's.
  */
-#include "function.h"
-#include "integer.h"
+#include "../math/function.h"
+#include "../math/integer.h"
 #include "map.h"
 
 /* ---- UNARY ---- */

@@ -5,7 +5,7 @@
 #ifndef CUDA_KERNELS_SHAPE_H
 #define CUDA_KERNELS_SHAPE_H
 
-#include "../cuda.h"
+#include "../../cuda.h"
 
 /* Bytes of an element, of types that lie in device memory; 0: of others. */
 static inline int64_t

@@ -13,7 +13,7 @@
 #ifndef CUDA_KERNELS_ATTENTION_H
 #define CUDA_KERNELS_ATTENTION_H
 
-#include "../cuda.h"
+#include "../../cuda.h"
 
 #define ATTENTION_KEYS		64
 #define ATTENTION_SLICE		128

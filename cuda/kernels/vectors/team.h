@@ -16,7 +16,7 @@
 #ifndef CUDA_KERNELS_TEAM_H
 #define CUDA_KERNELS_TEAM_H
 
-#include "kernel.h"
+#include "../kernel.h"
 
 #define TEAM_PARTS		16
 #define TEAM_BLOCK		256			/* threads of a block, whatever the teams */

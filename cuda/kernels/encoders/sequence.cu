@@ -5,8 +5,8 @@
  * POOL: sums of blocks of POOL_BLOCK tokens from the row's first pooled one on, added in their order; which threads make
  * the blocks' sums depends on how many rows and tokens there are, what they are made of does not.
  */
-#include "../cuda.h"
-#include "function.h"
+#include "../../cuda.h"
+#include "../math/function.h"
 
 #define WARP		32
 #define WARPS		8				/* of a block */

@@ -2,9 +2,9 @@
  * scatter.cu
  *	  OFFSET says places, SCATTER fills them.
  */
+#include "../math/elementary.h"
+#include "../math/integer.h"
 #include "copy.h"
-#include "elementary.h"
-#include "integer.h"
 
 /* ---- OFFSET ---- */
 

@@ -5,7 +5,7 @@
 #ifndef CUDA_KERNELS_VECTORS_H
 #define CUDA_KERNELS_VECTORS_H
 
-#include "map.h"
+#include "../elements/map.h"
 #include "team.h"
 
 template <class T>

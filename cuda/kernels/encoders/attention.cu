@@ -7,8 +7,8 @@
  * (a chain along the keys of the block, 4 queries × 2 to 8 numbers a thread), which are joined with what the blocks before
  * gave.  In bf16 products are exact, sums are float32, and a weight is rounded where it meets a value.
  */
+#include "../math/half.h"
 #include "attention.h"
-#include "half.h"
 
 #include <tensor.h>
 

@@ -6,7 +6,7 @@
  * (four neighbours each, where the length is a multiple of four), then the lanes' sums are added in a tree: an order
  * that follows from the length alone.
  */
-#include "../cuda.h"
+#include "../../cuda.h"
 
 #define WARP		32
 #define WARPS		8				/* of a block */

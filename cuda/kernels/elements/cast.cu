@@ -4,7 +4,7 @@
  *
  * Texts are the host's.
  */
-#include "half.h"
+#include "../math/half.h"
 #include "map.h"
 
 /* ---- CAST ---- */

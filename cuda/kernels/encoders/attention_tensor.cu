@@ -5,8 +5,8 @@
  * A block of four warps has a unit, each of them 16 of its queries, whose scores, weights and outputs stay in registers.
  * Keys and values of a block take turns: while scores are made of the one, the other is on its way to shared memory.
  */
+#include "../math/half.h"
 #include "attention.h"
-#include "half.h"
 
 #include <tensor.h>
 

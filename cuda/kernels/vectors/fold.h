@@ -5,7 +5,7 @@
 #ifndef CUDA_KERNELS_FOLD_H
 #define CUDA_KERNELS_FOLD_H
 
-#include "elementary.h"
+#include "../math/elementary.h"
 #include "team.h"
 #include "vectors.h"
 

@@ -5,8 +5,8 @@
  * Elements move in units: as many bytes as one load takes (16 at most) and as the op's shape leaves whole.  A thread moves
  * a unit, neighbours neighbouring units of the output.  Strings are the host's.
  */
+#include "../kernel.h"
 #include "copy.h"
-#include "kernel.h"
 
 /* The greatest power of two up to 16 that divides bytes; of none, 16. */
 static int64_t
