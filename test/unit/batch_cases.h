@@ -12,6 +12,7 @@
  *	segment T	a segment of that batch has taken so long
  *	interrupt	what runs before its next one, as EXPECT of form; it is done at once
  *	wanted	whether anybody still wants it: "yes" or "no"
+ *	took M P T N	N batches of model M that were predicted to take P took T
  *	cancel R, expire, ready M 0|1, drain M
  * EXPECT of the others: requests that ended by it, "R R …", or "refused".
  *
@@ -302,6 +303,38 @@ static const struct test_case cases[] = {
 		{"1 form", "D 2@0+1"},
 		{"2 form", "A 1@0+2"},
 	}, .slice = 100, .nsec_batch = 60, .nsec_row = 10},
+	{"both are of three fifths of a slice where batches take much longer than predicted", 100, 100, 0, 0, {
+		{"0 push 1 A 40 class=2", ""},
+		{"0 took A 100 200 1", ""},
+		{"0 form", "A 1@0+10"},
+		{"1 push 2 B 1", ""},
+		{"1 form", "B 2@0+1"},
+		{"2 form", "A 1@10+6"},
+		{"2 took A 100 300 20", ""},
+		{"2 form", "A 1@16+4"},
+		{"3 push 3 A 1", ""},
+		{"3 form", "A 3@0+1 1@20+1"},
+		{"1000000002 form", "A 1@21+4"},
+		{"1000000003 form", "A 1@25+10"},
+	}, .slice = 100, .nsec_row = 10},
+	{"a few that take long are enough, and many that do not are needed", 100, 100, 0, 0, {
+		{"0 push 1 A 90 class=2", ""},
+		{"1 push 2 B 1", ""},
+		{"1 form", "B 2@0+1"},
+		{"1 took A 100 200 4", ""},
+		{"1 form", "A 1@0+5"},
+		{"1 took A 100 90 60", ""},
+		{"1 form", "A 1@5+5"},
+		{"1 took A 100 90 60", ""},
+		{"1 form", "A 1@10+6"},
+	}, .slice = 100, .nsec_row = 10},
+	{"what is short tells nothing", 100, 100, 0, 0, {
+		{"0 push 1 A 40 class=2", ""},
+		{"1 push 2 B 1", ""},
+		{"1 form", "B 2@0+1"},
+		{"1 took A 5 100 100", ""},
+		{"1 form", "A 1@0+6"},
+	}, .slice = 100, .nsec_row = 10},
 	{"which a row of others may be too long for", 100, 100, 0, 0, {
 		{"0 push 1 B 20 class=2", ""},
 		{"0 push 2 B 1", ""},

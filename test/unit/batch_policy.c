@@ -190,6 +190,15 @@ step(const char *what)
 		while ((ended = batch_drain(&policy, &models[model - 'A'])) != NULL)
 			say_ended(ended);
 	}
+	else if (strcmp(word, "took") == 0)
+	{
+		unsigned	nsec;
+		unsigned	times;
+
+		sscanf(what, "%*u %*s %c %u %u %u", &model, &rows, &nsec, &times);
+		while (times-- > 0)
+			batch_took(&policy, &models[model - 'A'], rows, nsec);
+	}
 	else if (strcmp(word, "ready") == 0)
 	{
 		sscanf(what, "%*u %*s %c %u", &model, &rows);

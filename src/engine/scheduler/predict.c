@@ -130,7 +130,10 @@ void
 predict_learn(struct engine *engine, struct entry *entry, uint64_t cost, uint64_t predicted, uint64_t nsec)
 {
 	if (entry->measured >= WARM_BATCHES)
+	{
 		latency_errors_record(&entry->latency_errors, predicted, nsec);
+		batch_took(&engine->policy, &entry->queue, predicted, nsec);
+	}
 	latency_record(&entry->latency, cost, nsec);
 	entry->measured++;
 	if (entry->measured <= LINE_ALWAYS || entry->measured % LINE_EVERY == 0)
@@ -143,6 +146,7 @@ predict_reset(struct engine *engine, struct entry *entry)
 	entry->latency = (struct latency) {0};
 	entry->latency_errors = (struct latency_errors) {0};
 	entry->measured = 0;
+	entry->queue.stretch = BATCH_AS_PREDICTED;
 	weigh(entry);
 	draw_line(engine, entry);
 }

@@ -155,11 +155,11 @@ static uint64_t
 cost_beside(const struct batch_policy *policy, const struct batch *batch)
 {
 	uint64_t	taken = batch->cost - batch->cost_class[INFER_CLASS_INTERACTIVE];
-	uint64_t	most;
+	uint64_t	most = policy->slice / POLICY_BESIDE;
 
 	if (batch->rows_class[INFER_CLASS_INTERACTIVE] == 0 || policy->slice == 0)
 		return UINT64_MAX;
-	most = cost_of(batch->model, policy->slice / POLICY_BESIDE);
+	most = cost_of(batch->model, stretch_worth(batch->model, most, stretch_slice(policy, batch->model) / POLICY_BESIDE));
 	return most > taken ? most - taken : 0;
 }
 

@@ -38,6 +38,8 @@
  *	- While interactive calls are about (one has come within BATCH_ABOUT), a batch that is another
  *	  class's turn leaves a third of a slice, so that with the third that bulk rows have beside
  *	  them calls wait for one slice of others' rows in all.
+ *	- Where batches take longer than predicted, because others have the cores, these parts are
+ *	  of a slice that is as much shorter, down to three fifths (stretch.c).
  *	- A batch is filled with what waits for its model, as far as that is fair to those who wait
  *	  for other ones.  What room is left goes to rows of other classes, higher ones first; they
  *	  lengthen a batch with interactive rows by a third of a slice at most.
@@ -64,6 +66,7 @@
 #define BATCH_LOOK_PAST		256		/* requests looked past in one batch */
 
 #define BATCH_ABOUT			1000000000u	/* nsec */
+#define BATCH_AS_PREDICTED	1000	/* a model's stretch at first */
 #define BATCH_COST_SHIFT	12		/* binary places of nsec_row where rows are weighed */
 
 #define BATCH_CLASSES		3		/* of enum infer_class */
@@ -131,6 +134,7 @@ struct batch_model
 	bool		weighed;			/* its requests come with units and costs */
 	uint32_t	slices_max;			/* that a batch may take while no interactive call is about: it is cut */
 	uint64_t	cost_row;			/* of a row that comes without; 1 where rows are not weighed */
+	uint32_t	stretch;			/* per mille of what is predicted of a batch: few take longer */
 
 	/*
 	 * Predicted device time of a batch: nsec_batch + cost · nsec_row, and where rows are weighed
@@ -261,6 +265,9 @@ extern uint64_t batch_part(const struct batch *batch, uint64_t cost, uint64_t ns
 
 /* Of a batch of so much cost (rows, where they are not weighed); 0: not known. */
 extern uint64_t batch_nsec(const struct batch_model *model, uint64_t cost);
+
+/* A batch of the model was predicted to take so long, and did take nsec. */
+extern void batch_took(const struct batch_policy *policy, struct batch_model *model, uint64_t predicted, uint64_t nsec);
 
 /* Who is chosen: the request whose rows head the batch. */
 extern struct batch_request *batch_head(const struct batch *batch);

@@ -28,10 +28,25 @@ calls_are_about(const struct batch_policy *policy, uint64_t now)
 		(policy->interactive_at != 0 && now - policy->interactive_at < BATCH_ABOUT);
 }
 
+static uint64_t
+less_third(uint64_t left, uint64_t slice)
+{
+	return left - (left / 2 < slice / POLICY_BESIDE ? left / 2 : slice / POLICY_BESIDE);
+}
+
+/* The time that bulk rows have of their batch while calls are about: a third of a slice less than there is, or half. */
+static uint64_t
+left_about(const struct batch_policy *policy, const struct batch_model *model)
+{
+	uint64_t	slice = stretch_slice(policy, model);
+	uint64_t	less = slice > model->nsec_batch ? less_third(slice - model->nsec_batch, slice) : 0;
+
+	return stretch_worth(model, less_third(policy->slice - model->nsec_batch, policy->slice), less);
+}
+
 /*
  * The cost that fits into a slice by prediction.  Where the part that does not depend on rows is
- * longer than a slice, leaving rows out does not help, and theirs may take another one.  Where it
- * is much of a slice, half of what is left for rows is: batches of few rows would be all constant part.
+ * longer than a slice, leaving rows out does not help, and theirs may take another one.
  * UINT64_MAX: all that waits fits, which is told without a division.
  */
 static inline uint64_t
@@ -45,7 +60,7 @@ cost_slice(const struct batch_policy *policy, const struct batch_model *model, u
 	if (slice == 0)
 		return UINT64_MAX;
 	if (slice > model->nsec_batch && about)
-		left -= left / 2 < slice / POLICY_BESIDE ? left / 2 : slice / POLICY_BESIDE;
+		left = left_about(policy, model);
 	if (nsec_of(model, model->cost_waiting + 1, model->nsec_row) <= left)
 		return UINT64_MAX;
 	cost = cost_of(model, left);

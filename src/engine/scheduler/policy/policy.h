@@ -1,8 +1,8 @@
 /*
  * policy.h
  *	  What the files of the policy share: queue.c (who waits), fair.c (in which order within a
- *	  class), share.c (which class is owed), choose.c (which class and model), batch.c (which rows).
- *	  Callers see batch.h only.
+ *	  class), share.c (which class is owed), stretch.c (how much longer than predicted batches
+ *	  take), choose.c (which class and model), batch.c (which rows).  Callers see batch.h only.
  */
 #ifndef ENGINE_SCHEDULER_POLICY_POLICY_H
 #define ENGINE_SCHEDULER_POLICY_POLICY_H
@@ -11,7 +11,7 @@
 
 #include "batch.h"
 
-#define POLICY_BESIDE	3			/* of a slice, one part: how much bulk rows may lengthen an interactive batch */
+#define POLICY_BESIDE	3			/* of stretch_slice, one part: how much bulk rows may lengthen an interactive batch */
 
 static inline bool
 is_late(const struct batch_request *request, uint64_t now)
@@ -112,6 +112,14 @@ extern void fair_charge(struct batch_request *request, uint64_t cost, uint64_t n
 /* Whether a lower class has earned a batch of so much predicted time. */
 extern bool share_is_owed(const struct batch_policy *policy, uint32_t class_, uint64_t nsec);
 extern void share_charge(struct batch_policy *policy, const struct batch *batch, uint64_t nsec);
+
+/* ---- stretch.c ---- */
+
+/* What a batch may be predicted to take, so that few take more than a slice. */
+extern uint64_t stretch_slice(const struct batch_policy *policy, const struct batch_model *model);
+
+/* Of nsec for rows, no less than so much of it: more, as far as it is no longer than a batch's constant part. */
+extern uint64_t stretch_worth(const struct batch_model *model, uint64_t nsec, uint64_t less);
 
 /* ---- choose.c ---- */
 

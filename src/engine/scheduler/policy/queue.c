@@ -22,7 +22,7 @@ batch_policy_init(struct batch_policy *policy)
 void
 batch_model_init(struct batch_model *model)
 {
-	*model = (struct batch_model) {.rows_max = 1, .slices_max = 1, .cost_row = 1};
+	*model = (struct batch_model) {.rows_max = 1, .slices_max = 1, .cost_row = 1, .stretch = BATCH_AS_PREDICTED};
 	for (uint32_t c = 0; c < BATCH_CLASSES; c++)
 		model->queues[c].next = model->queues[c].prev = &model->queues[c];
 }
