@@ -15,6 +15,7 @@
 
 #include "../process/log.h"
 #include "../process/process.h"
+#include "../process/thread.h"
 #include "../registry/registry.h"
 #include "../server/region.h"
 #include "lane.h"
@@ -231,6 +232,8 @@ runner_main(void *arg)
 	struct runner *runner = arg;
 	struct engine *engine = runner->engine;
 
+	if (engine->info.threads > 0)	/* this one among them */
+		thread_computes();
 	pthread_mutex_lock(&engine->lock);
 	for (;;)
 	{

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "../../../protocol/protocol.h"
+#include "../../process/thread.h"
 #include "../../status.h"
 #include "../cpu.h"
 
@@ -136,6 +137,7 @@ worker_main(void *argument)
 	free(argument);
 	pthread_setname_np(pthread_self(), "infer-compute");
 	pool_control_set(POOL_CONTROL);
+	thread_computes();
 	for (;;)
 	{
 		uint32_t	generation = spin(&pool->generation, seen, false);
