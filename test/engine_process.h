@@ -18,6 +18,10 @@
 #include "toy_kind.h"
 #endif
 
+#ifndef ENGINE_PATIENCE
+#define ENGINE_PATIENCE	RAW_TIMEOUT		/* msec until it is ready, or gone */
+#endif
+
 struct engine_process
 {
 	char		folder[64];
@@ -83,7 +87,7 @@ engine_start(struct engine_process *e, const char *const *settings)
 	}
 	close(page);
 	close(pipes[0]);
-	for (int i = 0; i < RAW_TIMEOUT && __atomic_load_n(&e->page->state, __ATOMIC_ACQUIRE) != INFER_ENGINE_READY; i++)
+	for (int i = 0; i < ENGINE_PATIENCE && __atomic_load_n(&e->page->state, __ATOMIC_ACQUIRE) != INFER_ENGINE_READY; i++)
 	{
 		if (waitpid(e->pid, NULL, WNOHANG) == e->pid)
 			break;
@@ -110,7 +114,7 @@ static RAW_UNUSED void
 engine_stop(struct engine_process *e)
 {
 	kill(e->pid, SIGKILL);
-	engine_wait(e, RAW_TIMEOUT);
+	engine_wait(e, ENGINE_PATIENCE);
 	close(e->control);
 	munmap(e->page, INFER_REGION_HEAD);
 }
@@ -130,6 +134,19 @@ engine_show_findings(struct engine_process *e)
 		if (left > 0 && left-- > 0)
 			fprintf(stderr, "# %s", line);
 	}
+	if (log != NULL)
+		fclose(log);
+}
+
+/* What an engine said that did not start. */
+static RAW_UNUSED void
+engine_show_log(struct engine_process *e)
+{
+	FILE	   *log = fopen(e->log, "r");
+	char		line[512];
+
+	while (log != NULL && fgets(line, sizeof(line), log) != NULL)
+		printf("# %s", line);
 	if (log != NULL)
 		fclose(log);
 }

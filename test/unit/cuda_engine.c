@@ -6,6 +6,7 @@
  * On a GPU with INFER_CUDA, else on emulated ones.
  */
 #define ENGINE_REAL_KINDS
+#define ENGINE_PATIENCE	60000		/* a GPU is set up first, and what the driver has of it is taken down behind */
 #include <signal.h>
 
 #include "engine_process.h"
@@ -80,6 +81,14 @@ start(struct raw_client *c, const char *gpu_memory)
 	const char *settings[] = {"device=cuda", "cpu_threads=1", gpu_memory, NULL};
 
 	engine_start(&engine, settings);
+	if (infer_load_acquire32(&engine.page->state) != INFER_ENGINE_READY)
+	{
+		engine_stop(&engine);
+		engine_show_log(&engine);
+		tap_ok(false, "the engine starts");
+		engine_remove_folder(&engine);
+		exit(tap_done());
+	}
 	raw_connect(c, engine.socket);
 	raw_region(c, 0, 1 << 16);
 }
