@@ -155,11 +155,15 @@ extern int	infer_client_sqlstate(uint32 error);
 /* Whose results must be of one numerics; all zeros to begin with. */
 typedef struct InferScope
 {
-	char		numerics_id[INFER_NUMERICS_MAX];
+	char		numerics_id[INFER_NUMERICS_MAX];	/* of its first answer */
+	char		refused[INFER_NUMERICS_MAX];	/* of an answer that was not taken; "": there was none */
 } InferScope;
 
 /* Until the next such call, answers are taken into this scope instead of the statement's (NULL); returns the one before. */
 extern InferScope *infer_client_scope(InferScope *within);
+
+/* Raises if answers were not taken: whoever goes on is to begin with a new scope. */
+extern void infer_client_scope_check(const InferScope *within);
 
 /* A text of the engine's (UTF-8, or so it says) in the server's encoding, palloc'd; never fails. */
 extern char *infer_client_text(const char *text);

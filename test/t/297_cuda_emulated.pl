@@ -47,14 +47,22 @@ is($server->safe_psql("SELECT string_agg(primitive, ',') FROM infer.profile('iri
 	'has the words looked up by the CPU');
 is($server->safe_psql('SELECT host_copies > 0, host_bytes > 0 FROM infer.devices'), 't|t', 'and what is copied for that is counted');
 
-# ---- it goes away in the middle of a statement, and of a job ----
-
-sub rows_done { return $server->safe_psql("SELECT coalesce(sum(rows), 0) FROM infer.stats WHERE model = 'm'"); }
+# ---- it goes away in the middle of a statement ----
 
 sub lose_gpu
 {
 	unlink $library;
 	$server->wait_for_new_engine($server->kill_engine);
+	return;
+}
+
+sub find_gpu
+{
+	my ($name) = @_;
+
+	install();
+	$server->safe_psql('SELECT infer.restart_engine()');
+	ok($server->poll_query_until("SELECT device = 'cuda:0' FROM infer.devices WHERE in_use"), $name);
 	return;
 }
 
@@ -66,19 +74,59 @@ ok($server->poll_query_until("SELECT coalesce(sum(rows), 0) > 500 FROM infer.sta
 lose_gpu();
 $session->wait;
 like($session->errors, qr/IF001: the inference engine was replaced by one that computes other bits/, 'it fails when the engine computes by another device');
-like($session->errors, qr/computed by cuda-sm\S+, and the engine is \Q$cpu\E now/, 'and says by which');
+like($session->errors, qr/Some rows were computed by cuda-sm\S+, and others by \Q$cpu\E/, 'and says by which');
 $session->quit;
 is($server->safe_psql("SELECT device, in_use FROM infer.devices ORDER BY in_use DESC"), "cpu|t\ncuda|f", 'the CPU serves now');
 is($server->safe_psql("SELECT sum(infer.predict('m', x) - x) FROM t"), '400000', 'and the statement succeeds when it is run again');
 
-install();
-$server->safe_psql('SELECT infer.restart_engine()');
-ok($server->poll_query_until("SELECT device = 'cuda:0' FROM infer.devices WHERE in_use"), 'restart_engine looks for the GPU again');
+find_gpu('restart_engine looks for the GPU again');
+
+# ---- answers that wait to be read when it goes away ----
+
+$session = $server->background_psql;
+$session->query('BEGIN');
+$session->query("DECLARE c CURSOR FOR SELECT infer.predict('m', x) FROM t");
+$session->query('MOVE 300 IN c');
+ok($server->poll_query_until('SELECT count(*) = 0 FROM infer.activity'), 'a cursor has been read, and its next batch is computed');
+lose_gpu();
+$session->query("DO \$\$ DECLARE c refcursor := 'c'; BEGIN PERFORM infer.predict('m', 1); MOVE 300 IN c; END \$\$");
+like($session->errors, qr/IF001: .*\nDETAIL:  Some rows were computed by \Q$cpu\E, and others by cuda-sm/,
+	'that one is of the engine that computed it, though another one is connected when it is read');
+$session->quit;
+
+find_gpu('the GPU is back');
+$session = $server->background_psql;
+$session->send("DO \$\$ BEGIN PERFORM infer.predict('m', 1); COMMIT; WHILE NOT EXISTS (SELECT FROM infer.devices WHERE device = 'cpu' AND in_use) LOOP PERFORM pg_sleep(0.05); END LOOP; PERFORM infer.predict('m', 2); END \$\$");
+ok($server->poll_query_until("SELECT wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = " . $session->backend_pid), 'a procedure has committed');
+lose_gpu();
+$session->wait;
+is($session->errors, '', 'and goes on with the other device: its transactions are by themselves');
+$session->quit;
+
+# ---- and in the middle of a job ----
+
+find_gpu('the GPU is there for a job');
 my $job = $server->safe_psql("SELECT infer.submit_job('m', 't', input => 'x', output => 'y')");
 ok($server->poll_query_until("SELECT done > 500 FROM infer.jobs WHERE job = $job"), 'a job is under way');
 lose_gpu();
 is($server->safe_psql("SELECT infer.wait_job($job, timeout => '2 minutes')"), 'completed', 'it goes on by the CPU');
 is($server->safe_psql('SELECT count(*) FROM t WHERE y = x + 2'), '200000', 'and computes each row');
+
+find_gpu('the GPU is back for another job');
+$server->safe_psql(<<'SQL');
+CREATE TABLE held AS SELECT;
+CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN WHILE EXISTS (SELECT FROM held) LOOP PERFORM pg_sleep(0.05); END LOOP; RETURN new; END $$;
+CREATE TRIGGER hold BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION hold();
+SQL
+$job = $server->safe_psql("SELECT infer.submit_job('m', 't', input => 'x', output => 'y')");
+ok($server->poll_query_until("SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type LIKE 'infer job%' AND wait_event = 'PgSleep'"), 'its first chunk is being written');
+ok($server->poll_query_until('SELECT count(*) = 0 FROM infer.activity'), 'and the next ones are computed');
+my $log = $server->log_size;
+lose_gpu();
+$server->safe_psql('DELETE FROM held');
+is($server->safe_psql("SELECT infer.wait_job($job, timeout => '2 minutes')"), 'completed', 'it goes on by the CPU');
+like(substr($server->log, $log), qr/job $job waits 1 s: the inference engine was replaced by one that computes other bits/,
+	'with nothing that it remembers of before');
 
 # ---- who asked for the GPU gets no other bits ----
 

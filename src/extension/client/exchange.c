@@ -71,6 +71,7 @@ publish(InferCall *call)
 
 	write_request(call);
 	call->stops = *(volatile uint64 *) &infer_shared->engine_stops;
+	numerics_note(call);
 	call->sent = true;
 	region->seq++;
 	infer_store_release64(&region->head->submit_seq, region->seq);

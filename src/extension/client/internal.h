@@ -100,6 +100,9 @@ extern void answer_error(const Answer *answer, struct infer_error_text *err);
 
 /* ---- numerics.c ---- */
 
+/* The call is sent: its answer will be of what the connection's engine computes. */
+extern void numerics_note(InferCall *call);
+
 /* Whether the answer that has come is of the scope's numerics; false: call->error. */
 extern bool numerics_agree(InferCall *call);
 
@@ -182,6 +185,7 @@ struct InferCall
 	int			deaths;				/* of engines, marked, that named no row */
 	int			farewells;			/* connections that the engine closed with a reason */
 	uint64		stops;				/* ordered ends of engines when it was sent */
+	char		numerics_id[INFER_NUMERICS_MAX];	/* of the engine that it was sent to */
 	struct infer_column *columns;	/* per input; type NONE: not filled yet */
 	struct infer_error_text error;	/* error != 0: the call has failed */
 	struct infer_reply reply;		/* copied out and checked */

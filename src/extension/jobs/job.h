@@ -418,7 +418,6 @@ typedef struct JobChunk
 	bool		last;				/* nothing was left to read behind it */
 	bool		careful;			/* an engine died while it computed these rows */
 	bool		is_cut;				/* rows were read that found no room: see job_compute_fill */
-	InferScope	scope;				/* its results are of one numerics */
 	InferRows  *requests[JOB_CHUNK_REQUESTS];
 	int			requests_count;
 	instr_time	begun;				/* when it was read, how long that took, and writing it */
@@ -439,6 +438,7 @@ typedef struct JobRun				/* a runner's work */
 	struct JobWriter *writer;		/* rows/write.c's own */
 	struct LinesRun *lines;			/* JOB_SOURCE_REQUESTS: instead of site */
 	Datum	   *position;			/* keys of the last row that was read, in context; NULL: none */
+	InferScope	scope;				/* of all results, as equal rows have those of chunks before */
 } JobRun;
 
 /* ---- rows/keys.c ---- */

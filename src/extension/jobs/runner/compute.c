@@ -190,42 +190,45 @@ job_compute_begin(JobRun *run)
 		run->site = infer_site_make(run->plan->verb, run->plan->call, run->context);
 }
 
-void
-job_compute_fill(JobRun *run, JobChunk *chunk)
-{
-	chunk->scope = (InferScope) {{0}};
-	if (run->lines != NULL)
-		lines_fill(run, chunk);
-	else
-		rows_fill(run, chunk);
-}
+typedef void (*Step) (JobRun *run, JobChunk *chunk);
 
-void
-job_compute_send(JobRun *run, JobChunk *chunk)
+/* A step may also take answers of other chunks, whose memory it needs.  An engine of other bits ends the session. */
+static void
+do_step(JobRun *run, JobChunk *chunk, Step of_lines, Step of_rows)
 {
-	if (run->lines != NULL)
-		lines_send(run, chunk);
-	else
-		rows_send(run, chunk);
-}
-
-void
-job_compute_wait(JobRun *run, JobChunk *chunk)
-{
-	InferScope *before = infer_client_scope(&chunk->scope);
+	InferScope *before = infer_client_scope(&run->scope);
 
 	PG_TRY();
 	{
 		if (run->lines != NULL)
-			lines_wait(run, chunk);
+			of_lines(run, chunk);
 		else
-			rows_wait(run, chunk);
+			of_rows(run, chunk);
 	}
 	PG_FINALLY();
 	{
 		infer_client_scope(before);
 	}
 	PG_END_TRY();
+	infer_client_scope_check(&run->scope);
+}
+
+void
+job_compute_fill(JobRun *run, JobChunk *chunk)
+{
+	do_step(run, chunk, lines_fill, rows_fill);
+}
+
+void
+job_compute_send(JobRun *run, JobChunk *chunk)
+{
+	do_step(run, chunk, lines_send, rows_send);
+}
+
+void
+job_compute_wait(JobRun *run, JobChunk *chunk)
+{
+	do_step(run, chunk, lines_wait, rows_wait);
 }
 
 void
