@@ -36,7 +36,7 @@ $(CUDA_MODULE): $(CUDA_OBJECTS)
 # The same sources for the CPU, over an emulation of CUDA: what tests run.
 ENGINE_CXX ?= $(if $(findstring clang,$(ENGINE_CC)),clang++,$(patsubst %gcc,%g++,$(patsubst cc,g++,$(ENGINE_CC))))
 EMULATION_BUILD = $(ENGINE_BUILD)/emulation
-EMULATION_SOURCES = $(wildcard test/kernels/emulation/*.cc)
+EMULATION_SOURCES = $(wildcard test/kernels/emulation/*.cc test/kernels/emulation/*/*.cc)
 EMULATION_OBJECTS = $(CUDA_SOURCES:cuda/%.cu=$(EMULATION_BUILD)/%.o) $(EMULATION_SOURCES:test/kernels/emulation/%.cc=$(EMULATION_BUILD)/runtime/%.o) \
 	$(CUDA_ENGINE:%=$(EMULATION_BUILD)/%.o)
 EMULATION_MODULE = $(EMULATION_BUILD)/infer_cuda.so

@@ -3,8 +3,8 @@
  *	  CUDA on the CPU: what the sources of cuda/ use of the language and of the runtime, so that a C++ compiler takes them
  *	  unchanged and tests run them without a GPU.  gpu_platform.h has what they call in place of <<<>>> and __shared__.
  *
- * language.h		types, indices, barriers, shuffles, atomics, arithmetic; thread.cc runs blocks of threads
- * runtime.h		cudaMalloc and so on; runtime.cc
+ * language.h		types, indices, barriers, shuffles, atomics, arithmetic; threads/ runs blocks of them
+ * runtime.h		cudaMalloc and so on; calls/, which memory.cc and stream.cc serve
  * control.h		what tests ask of the emulation
  *
  * Why an own one: the tests want what no GPU and no other emulation gives.  Threads, blocks and streams run in random orders

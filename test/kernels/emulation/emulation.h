@@ -3,7 +3,6 @@
  *	  What the emulation's own files share; cuda/ does not see it.
  *
  * Nouns
- *	call		one of the runtime's functions while it runs: holds the lock, may be made to fail
  *	work		what a stream does: a launch, a copy, a fill, a graph
  *	entry		work in a stream's queue, with the points that it comes after
  *	point		a place in a stream: reached when that many entries have been done
@@ -66,6 +65,9 @@ extern void emulation_report(const char *format, ...) __attribute__((format(prin
 /* The kernel's name as far as the symbols tell. */
 extern const char *emulation_name(const void *function);
 
+/* Adds to a text that the first of a list of leaks began. */
+extern void text_add(std::vector<char> *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 extern void random_seed(uint64_t seed);
 extern uint64_t emulation_random();
 
@@ -76,7 +78,7 @@ emulation_below(uint32_t n)
 	return (uint32_t) ((emulation_random() >> 32) * n >> 32);
 }
 
-/* ---- thread.cc ---- */
+/* ---- threads/thread.cc ---- */
 
 struct emulation_kernel				/* a launch */
 {
@@ -217,7 +219,7 @@ extern void stream_reset();
 /* A failure of the device for good; cudaSuccess: none. */
 extern cudaError_t device_lost[EMULATION_GPUS_MAX];
 
-/* ---- graph.cc ---- */
+/* ---- calls/graph.cc ---- */
 
 struct emulation_node
 {
@@ -254,38 +256,9 @@ extern cudaError_t capture_spoil(const std::shared_ptr<emulation_stream> &stream
 extern uint32_t graph_leaks(std::vector<char> *text);
 extern void graph_reset();
 
-/* ---- runtime.cc ---- */
+/* ---- calls/device.cc ---- */
 
 /* Whether another thread has chosen a GPU, and has not ended. */
 extern bool emulation_used_by_others();
-
-enum call_kind
-{
-	CALL_MAKES,						/* something, or has no effect */
-	CALL_WORKS,						/* adds work, or has no effect */
-	CALL_WAITS,						/* for work, which is done even if the call is to fail once */
-	CALL_ENDS						/* something, even if it fails */
-};
-
-class emulation_api					/* a call */
-{
-public:
-	emulation_api(const char *name, call_kind kind, int device = -1);
-	~emulation_api();
-	bool		refused() const { return error != cudaSuccess && (kind != CALL_ENDS && !late); }
-	cudaError_t done(cudaError_t result = cudaSuccess);
-	cudaError_t wait(const emulation_point *point);	/* until it is reached */
-	cudaError_t look(const emulation_point *point);	/* cudaErrorNotReady: not yet */
-	void		pause();			/* lets others call */
-
-	const char *name;
-	call_kind	kind;
-	int			device;				/* the thread's current one unless said otherwise */
-	cudaError_t error;				/* that it is to return */
-	bool		late;				/* when it has had its effect */
-	int			fate;				/* of its work */
-};
-
-extern void text_add(std::vector<char> *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif /* EMULATION_EMULATION_H */

@@ -2,7 +2,7 @@
  * language.h
  *	  CUDA's language on the CPU: see cuda_runtime.h.
  *
- * A kernel runs on one thread of the host at a time, so that indices are plain variables, which thread.cc sets whenever
+ * A kernel runs on one thread of the host at a time, so that indices are plain variables, which threads/thread.cc sets whenever
  * it goes on with another of a block's threads, and atomics are plain arithmetic.  Whatever makes a thread wait for
  * others (barriers, shuffles, votes) carries its place in the source: threads that wait in different places are an error.
  *
@@ -62,7 +62,7 @@ struct dim3
 	constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
 };
 
-/* ---- threads: thread.cc ---- */
+/* ---- threads: threads/ ---- */
 
 extern uint3 threadIdx;
 extern uint3 blockIdx;

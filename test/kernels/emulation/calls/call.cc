@@ -2,7 +2,7 @@
  * call.cc
  *	  What every call has in common: the lock, the count, failures on demand, the last error.  And the control of it.
  */
-#include "emulation.h"
+#include "call.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -4,13 +4,12 @@
  *
  * A graph's nodes are done in any order that their edges allow.
  */
-#include "emulation.h"
+#include "call.h"
 
 #include <algorithm>
 #include <pthread.h>
 #include <set>
 
-typedef std::shared_ptr<emulation_stream> stream_ref;
 typedef std::shared_ptr<emulation_capture> capture_ref;
 
 static std::vector<stream_ref> &capturing = *new std::vector<stream_ref>;	/* streams */
@@ -129,12 +128,9 @@ capture_end(const capture_ref &capture)
 extern "C" cudaError_t
 cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mode)
 {
-	emulation_api call("cudaStreamBeginCapture", CALL_MAKES);
-	stream_ref	stream;
+	CALL_BEGIN("cudaStreamBeginCapture", CALL_MAKES);
+	stream_ref	stream = stream_find(handle, call.device);
 
-	if (call.refused())
-		return call.done();
-	stream = stream_find(handle, call.device);
 	if (stream == nullptr)
 		return call.done(cudaErrorInvalidResourceHandle);
 	if (handle == nullptr)
@@ -152,7 +148,7 @@ cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mode)
 extern "C" cudaError_t
 cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph)
 {
-	emulation_api call("cudaStreamEndCapture", CALL_ENDS);
+	CALL_BEGIN("cudaStreamEndCapture", CALL_ENDS);
 	stream_ref	stream;
 	capture_ref capture;
 	cudaError_t error = cudaSuccess;
@@ -187,12 +183,9 @@ cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph)
 extern "C" cudaError_t
 cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus *status)
 {
-	emulation_api call("cudaStreamIsCapturing", CALL_WORKS);
-	stream_ref	stream;
+	CALL_BEGIN("cudaStreamIsCapturing", CALL_WORKS);
+	stream_ref	stream = stream_find(handle, call.device);
 
-	if (call.refused())
-		return call.done();
-	stream = stream_find(handle, call.device);
 	if (stream == nullptr)
 		return call.done(cudaErrorInvalidResourceHandle);
 	*status = stream->capture == nullptr ? cudaStreamCaptureStatusNone :
@@ -248,11 +241,9 @@ graph_work::run(int device)
 extern "C" cudaError_t
 cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
 {
-	emulation_api call("cudaGraphInstantiate", CALL_MAKES);
+	CALL_BEGIN("cudaGraphInstantiate", CALL_MAKES);
 	std::shared_ptr<graph_work> work;
 
-	if (call.refused())
-		return call.done();
 	*exec = nullptr;
 	if (graphs.count(graph) == 0)
 		return call.done(cudaErrorInvalidValue);
@@ -266,12 +257,9 @@ cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long lon
 static cudaError_t
 exec_enqueue(const char *name, cudaGraphExec_t exec, cudaStream_t handle, bool launch)
 {
-	emulation_api call(name, CALL_WORKS);
-	stream_ref	stream;
+	CALL_BEGIN(name, CALL_WORKS);
+	stream_ref	stream = stream_find(handle, call.device);
 
-	if (call.refused())
-		return call.done();
-	stream = stream_find(handle, call.device);
 	if (stream == nullptr || execs.count(exec) == 0)
 		return call.done(cudaErrorInvalidResourceHandle);
 	return call.done(launch ? stream_enqueue(stream, exec->work, call.fate) : cudaSuccess);
@@ -292,7 +280,7 @@ cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t handle)
 extern "C" cudaError_t
 cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
-	emulation_api call("cudaGraphExecDestroy", CALL_ENDS);
+	CALL_BEGIN("cudaGraphExecDestroy", CALL_ENDS);
 
 	if (execs.erase(exec) == 0)
 		return call.done(cudaErrorInvalidValue);
@@ -303,7 +291,7 @@ cudaGraphExecDestroy(cudaGraphExec_t exec)
 extern "C" cudaError_t
 cudaGraphDestroy(cudaGraph_t graph)
 {
-	emulation_api call("cudaGraphDestroy", CALL_ENDS);
+	CALL_BEGIN("cudaGraphDestroy", CALL_ENDS);
 
 	if (graphs.erase(graph) == 0)
 		return call.done(cudaErrorInvalidValue);
