@@ -69,7 +69,7 @@ extern bool infer_batch_is_call(const Node *node);
 /* Puts nodes into a finished plan. */
 extern void infer_batch_rewrite(PlannedStmt *statement, int cursor_options);
 
-/* ---- exec.c ---- */
+/* ---- node/exec.c ---- */
 
 extern const CustomScanMethods infer_batch_methods;
 

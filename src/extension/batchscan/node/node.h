@@ -16,8 +16,8 @@
  *
  * Loop
  *	exec.c hands out the rows of the current batch; when there are none left it takes the next
- *	one, which has been fetched (fetch.c) and whose first wave has been sent (steps.c) while the
- *	current one was computed, and takes it through its remaining steps.
+ *	one, which has been fetched (fetch.c) and whose first wave has been sent (steps.c, calls.c)
+ *	while the current one was computed, and takes it through its remaining steps.
  *
  * Memory
  *	A batch has a context of its own: rows, results, kept errors, calls in flight.  Resetting it
@@ -26,8 +26,9 @@
 #ifndef INFER_BATCHSCAN_NODE_H
 #define INFER_BATCHSCAN_NODE_H
 
-#include "batchscan.h"
+#include "../batchscan.h"
 
+#include "access/parallel.h"
 #include "commands/explain.h"
 #include "executor/executor.h"
 #include "nodes/execnodes.h"
@@ -165,16 +166,31 @@ typedef struct InferBatchState
 	InferSiteCounters reported;		/* that the leader has received, after shutdown */
 } InferBatchState;
 
-/* ---- exec.c ---- */
+/* ---- begin.c ---- */
+
+extern void infer_batch_begin(CustomScanState *css, EState *estate, int eflags);
 
 /* Make the needed columns known; at the first row. */
 extern void infer_batch_prepare(InferBatchState *node);
 
-/* Of all its calls, parallel workers' included once these have ended. */
-extern void infer_batch_counters(const InferBatchState *node, InferSiteCounters *sum);
+/* ---- expressions.c ---- */
 
 /* Nothing in an expression can raise an error. */
 extern bool infer_batch_is_plain(Node *expression);
+
+/* Its evaluation runs nodes of the executor, those of InitPlans apart (protect.c sees to them). */
+extern bool infer_batch_runs_plans(Node *expression);
+extern bool infer_batch_wants_protection(Node *expression);
+extern bool infer_batch_has_column(Node *expression);
+
+/* Add the columns of the scan tuple, and the numbers of PARAM_EXEC, that it reads. */
+extern void infer_batch_add_columns(Node *expression, Bitmapset **columns);
+extern void infer_batch_add_params(Node *expression, Bitmapset **params);
+
+/* ---- exec.c ---- */
+
+/* The next batch is as small as the first one. */
+extern void infer_batch_reset_ramp(InferBatchState *node);
 
 /* ---- fetch.c ---- */
 
@@ -198,6 +214,39 @@ extern bool infer_batch_restart(InferBatchState *node, Batch *batch);
 /* Take the round through all its steps. */
 extern void infer_batch_finish(InferBatchState *node, Batch *batch);
 
+/* ---- calls.c ---- */
+
+/* Arrays as long as the batch's rows are. */
+extern void infer_batch_make_calls(InferBatchState *node, Batch *batch);
+
+/* RowStep: the row's calls of a wave, into requests; false: they do not fit into those of the round. */
+extern bool infer_batch_ask_wave(InferBatchState *node, Batch *batch, int wave, int row);
+extern void infer_batch_send_wave(InferBatchState *node, Batch *batch, int wave);
+
+/* Wait for its results, and store them as columns. */
+extern void infer_batch_take_wave(InferBatchState *node, Batch *batch, int wave);
+
+/* ---- protect.c ---- */
+
+/* false: stop before this row. */
+typedef bool (*RowStep) (InferBatchState *node, Batch *batch, int what, int row);
+
+typedef struct RowLoop				/* over the live rows [place, last) */
+{
+	RowStep		step;
+	int			what;				/* a wave, or a qual */
+	int			stage;				/* for errors: see Batch */
+	bool		protect;
+	int			place;				/* where it is, and has stopped */
+	int			last;
+} RowLoop;
+
+/* Runs the step for the rows that have no error; false: it has stopped before the last. */
+extern bool infer_batch_run_rows(InferBatchState *node, Batch *batch, RowLoop *loop);
+
+/* After PG_CATCH. */
+extern void infer_batch_keep_error(Batch *batch, int stage, int row);
+
 /* Whether an error concerns a row, rather than the session. */
 extern bool infer_batch_error_is_rows(int sqlerrcode);
 
@@ -214,6 +263,17 @@ extern void infer_batch_function_init(InferBatchState *node, NodeCall *call);
 /* Calls it with call->values and call->nulls. */
 extern Datum infer_batch_function_run(NodeCall *call, bool *null);
 #endif
+
+/* ---- workers.c ---- */
+
+/* Of all its calls, parallel workers' included once these have ended. */
+extern void infer_batch_counters(const InferBatchState *node, InferSiteCounters *sum);
+
+extern Size infer_batch_estimate_shared(CustomScanState *css, ParallelContext *context);
+extern void infer_batch_init_shared(CustomScanState *css, ParallelContext *context, void *place);
+extern void infer_batch_reinit_shared(CustomScanState *css, ParallelContext *context, void *place);
+extern void infer_batch_init_worker(CustomScanState *css, shm_toc *toc, void *place);
+extern void infer_batch_shutdown(CustomScanState *css);
 
 /* ---- explain.c ---- */
 

@@ -37,7 +37,7 @@ infer_batch_clear(Batch *batch)
 	batch->context = context;
 }
 
-/* Bytes of a row apart from its values by reference: in the arrays here and in steps.c. */
+/* Bytes of a row apart from its values by reference: in the arrays here and in calls.c. */
 static Size
 row_bytes(const InferBatchState *node)
 {

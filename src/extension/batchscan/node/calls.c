@@ -1,141 +1,20 @@
 /*
- * steps.c
- *	  A batch's way from the child's rows to rows that can be handed out: waves of calls, and the
- *	  quals between them.
+ * calls.c
+ *	  The calls of a batch: a row's arguments, the requests that they go into, their results.
  *
  * Loop
- *	infer_batch_start fetches rows and adds them to the first wave's requests, until one is full,
- *	and sends these; infer_batch_finish waits for each wave, stores its results as columns,
- *	applies the qual of its stage, and sends the next one.
- *
- * Errors
- *	An expression is evaluated for rows that may never be asked for, so its error is kept.  Where
- *	arguments, guards or quals can raise errors they run in a subtransaction, one for a whole
- *	loop over rows unless one fails.  Not where none can be had (subplans, whose nodes do not
- *	survive an error; parallel mode, but for workers from 17 on): there an error is raised at once.
- *	Neither are errors kept that concern the session and not the row: cancellation, resources, deadlocks.
+ *	A wave is asked for row by row, into a request for each call; full requests are sent meanwhile,
+ *	the others by infer_batch_send_wave.  infer_batch_take_wave waits for all of them and stores
+ *	the results as columns.  A call whose answer every row shares is asked once.
  */
 #include "postgres.h"
 
-#include "access/xact.h"
-#include "miscadmin.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 
 #include "node.h"
 
-/* ---- loops over rows, with errors kept ---- */
-
-/* false: stop before this row. */
-typedef bool (*RowStep) (InferBatchState *node, Batch *batch, int what, int row);
-
-static bool ask_wave(InferBatchState *node, Batch *batch, int wave, int row);
-
-bool
-infer_batch_error_is_rows(int sqlerrcode)
-{
-	switch (ERRCODE_TO_CATEGORY(sqlerrcode))
-	{
-		case MAKE_SQLSTATE('0', '8', '0', '0', '0'):	/* connection */
-		case MAKE_SQLSTATE('4', '0', '0', '0', '0'):	/* transaction rollback */
-		case MAKE_SQLSTATE('5', '3', '0', '0', '0'):	/* resources */
-		case MAKE_SQLSTATE('5', '7', '0', '0', '0'):	/* operator intervention */
-		case MAKE_SQLSTATE('5', '8', '0', '0', '0'):	/* system */
-		case MAKE_SQLSTATE('X', 'X', '0', '0', '0'):	/* internal */
-			return false;
-		default:
-			return true;
-	}
-}
-
-/* After PG_CATCH.  stage: see Batch. */
-static void
-keep_error(Batch *batch, int stage, int row)
-{
-	if (!infer_batch_error_is_rows(geterrcode()))
-		PG_RE_THROW();
-	MemoryContextSwitchTo(batch->context);
-	batch->errors[row] = CopyErrorData();
-	batch->failed_in[row] = stage;
-	FlushErrorState();
-}
-
-static bool
-loop_rows(InferBatchState *node, Batch *batch, RowStep step, int what, int *place, int last)
-{
-	for (; *place < last; (*place)++)
-	{
-		int			row = batch->live[*place];
-
-		CHECK_FOR_INTERRUPTS();
-		if (batch->errors[row] == NULL && !step(node, batch, what, row))
-			return false;
-	}
-	return true;
-}
-
-static bool
-loop_protected(InferBatchState *node, Batch *batch, RowStep step, int what, int *place, int last)
-{
-	int			stage = step == ask_wave ? node->wave_stage[what] : -1;
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	volatile bool whole = true;
-	volatile bool failed;
-
-	do
-	{
-		failed = false;
-		BeginInternalSubTransaction(NULL);
-		MemoryContextSwitchTo(context);
-		PG_TRY();
-		{
-			whole = loop_rows(node, batch, step, what, place, last);
-			ReleaseCurrentSubTransaction();
-		}
-		PG_CATCH();
-		{
-			keep_error(batch, stage, batch->live[*place]);
-			RollbackAndReleaseCurrentSubTransaction();
-			failed = true;
-			(*place)++;
-		}
-		PG_END_TRY();
-		MemoryContextSwitchTo(context);
-		CurrentResourceOwner = owner;
-	} while (failed);
-	return whole;
-}
-
-/* Whether an evaluation may run an InitPlan, whose nodes would not survive an error. */
-static bool
-may_run_initplan(const InferBatchState *node)
-{
-	int			param = -1;
-
-	while ((param = bms_next_member(node->params, param)) >= 0)
-		if (node->css.ss.ps.state->es_param_exec_vals[param].execPlan != NULL)
-			return true;
-	return false;
-}
-
-/*
- * Runs step for the live rows from *place on; where it stopped stays in *place.  Unprotected until
- * the InitPlans have run, which the first row does as a rule.
- */
-static bool
-run_rows(InferBatchState *node, Batch *batch, RowStep step, int what, int *place, int last, bool protect)
-{
-	if (!protect || !infer_can_subtransact())
-		return loop_rows(node, batch, step, what, place, last);
-	while (*place < last && may_run_initplan(node))
-		if (!loop_rows(node, batch, step, what, place, *place + 1))
-			return false;
-	return loop_protected(node, batch, step, what, place, last);
-}
-
-/* ---- one call of one row ---- */
+/* ---- a row's arguments ---- */
 
 static void *
 grown(void *array, Size bytes)
@@ -143,9 +22,8 @@ grown(void *array, Size bytes)
 	return array == NULL ? palloc_extended(bytes, MCXT_ALLOC_HUGE) : repalloc_huge(array, bytes);
 }
 
-/* Arrays as long as the batch's rows are. */
-static void
-make_call_rows(InferBatchState *node, Batch *batch)
+void
+infer_batch_make_calls(InferBatchState *node, Batch *batch)
 {
 	MemoryContext old = MemoryContextSwitchTo(batch->context);
 
@@ -379,9 +257,8 @@ ask(InferBatchState *node, Batch *batch, int number, int row, bool may_end)
 	return add_call(node, batch, call, rows, row, may_end);
 }
 
-/* RowStep */
-static bool
-ask_wave(InferBatchState *node, Batch *batch, int wave, int row)
+bool
+infer_batch_ask_wave(InferBatchState *node, Batch *batch, int wave, int row)
 {
 	for (int i = 0; i < node->calls_count; i++)
 		if (node->calls[i].wave == wave && !ask(node, batch, i, row, wave == 0))
@@ -389,8 +266,8 @@ ask_wave(InferBatchState *node, Batch *batch, int wave, int row)
 	return true;
 }
 
-static void
-send_wave(InferBatchState *node, Batch *batch, int wave)
+void
+infer_batch_send_wave(InferBatchState *node, Batch *batch, int wave)
 {
 	for (int i = 0; i < node->calls_count; i++)
 		if (node->calls[i].wave == wave)
@@ -408,10 +285,7 @@ keep_failure(Batch *batch, int stage, InferRows *rows, int ticket, int row)
 	}
 	PG_CATCH();
 	{
-		MemoryContextSwitchTo(batch->context);
-		batch->errors[row] = CopyErrorData();
-		batch->failed_in[row] = stage;
-		FlushErrorState();
+		infer_batch_keep_error(batch, stage, row);
 	}
 	PG_END_TRY();
 }
@@ -468,8 +342,8 @@ take_results(InferBatchState *node, Batch *batch, int number)
 	rows->sent = NIL;
 }
 
-static void
-take_wave(InferBatchState *node, Batch *batch, int wave)
+void
+infer_batch_take_wave(InferBatchState *node, Batch *batch, int wave)
 {
 	MemoryContext old = MemoryContextSwitchTo(batch->context);
 
@@ -477,141 +351,4 @@ take_wave(InferBatchState *node, Batch *batch, int wave)
 		if (node->calls[i].wave == wave && node->calls[i].verb != NULL)
 			take_results(node, batch, i);
 	MemoryContextSwitchTo(old);
-}
-
-/* ---- quals ---- */
-
-/* RowStep */
-static bool
-check_qual(InferBatchState *node, Batch *batch, int qual, int row)
-{
-	ExprContext *econtext = node->css.ss.ps.ps_ExprContext;
-
-	ResetExprContext(econtext);
-	infer_batch_load(node, batch, row);
-	batch->removed[row] = !ExecQual(node->quals[qual].expression, econtext);
-	return true;
-}
-
-static void
-apply_qual(InferBatchState *node, Batch *batch, int qual)
-{
-	int			place = 0;
-	int			kept = 0;
-
-	for (int i = 0; i < batch->live_count; i++)
-		batch->removed[batch->live[i]] = false;
-	run_rows(node, batch, check_qual, qual, &place, batch->live_count, node->quals[qual].protect);
-	for (int i = 0; i < batch->live_count; i++)
-	{
-		int			row = batch->live[i];
-
-		if (batch->removed[row])
-			InstrCountFiltered1(node, 1);
-		else
-			batch->live[kept++] = row;
-	}
-	batch->live_count = kept;
-}
-
-/* ---- rounds ---- */
-
-static void
-begin_round(InferBatchState *node, Batch *batch)
-{
-	for (int i = 0; i < node->calls_count; i++)
-		batch->calls[i].constant_row = -1;
-	batch->live_count = 0;
-	batch->next = 0;
-}
-
-/* Adds rows [first, rows_count) to the first wave; false: the round ends before the last of them. */
-static bool
-add_first_wave(InferBatchState *node, Batch *batch, int first)
-{
-	int			place = batch->live_count;
-
-	for (int row = first; row < batch->rows_count; row++)
-		batch->live[batch->live_count++] = row;
-	if (run_rows(node, batch, ask_wave, 0, &place, batch->live_count, node->wave_protect[0]))
-	{
-		batch->end = batch->rows_count;
-		return true;
-	}
-	batch->end = batch->live[place];
-	batch->live_count = place;
-	return false;
-}
-
-static int
-most_tickets(const InferBatchState *node, const Batch *batch)
-{
-	int			most = 0;
-
-	for (int i = 0; batch->calls != NULL && i < node->calls_count; i++)
-		if (node->calls[i].wave == 0)
-			most = Max(most, batch->calls[i].open_count);
-	return most;
-}
-
-bool
-infer_batch_start(InferBatchState *node, Batch *batch)
-{
-	int			rows_max = node->ramp;
-
-	infer_batch_clear(batch);
-	for (;;)
-	{
-		int			first = batch->rows_count;
-		int			wanted = rows_max - most_tickets(node, batch);
-
-		if (node->by_rows)
-			wanted = Min(wanted, rows_max - first);
-		if (wanted <= 0 || infer_batch_fetch(node, batch, wanted) == 0)
-			break;
-		make_call_rows(node, batch);
-		if (first == 0)
-			begin_round(node, batch);
-		if (!add_first_wave(node, batch, first))
-			break;
-	}
-	if (batch->rows_count == 0)
-		return false;
-	send_wave(node, batch, 0);
-	return true;
-}
-
-bool
-infer_batch_restart(InferBatchState *node, Batch *batch)
-{
-	if (batch->end == batch->rows_count)
-		return false;
-	begin_round(node, batch);
-	batch->begin = batch->end;
-	add_first_wave(node, batch, batch->begin);
-	send_wave(node, batch, 0);
-	return true;
-}
-
-void
-infer_batch_finish(InferBatchState *node, Batch *batch)
-{
-	int			wave = 0;
-
-	for (int stage = 0; stage <= node->quals_count; stage++)
-	{
-		for (; wave < node->waves && node->wave_stage[wave] == stage; wave++)
-		{
-			int			place = 0;
-
-			if (wave > 0)
-			{
-				run_rows(node, batch, ask_wave, wave, &place, batch->live_count, node->wave_protect[wave]);
-				send_wave(node, batch, wave);
-			}
-			take_wave(node, batch, wave);
-		}
-		if (stage < node->quals_count)
-			apply_qual(node, batch, stage);
-	}
 }
