@@ -290,7 +290,7 @@ load_frame(struct connection *connection, uint64_t request, const uint8_t *paylo
 		return "a LOAD frame is malformed";
 	if (job->files_count > *fds_count)
 	{
-		loader_job_free(job);
+		load_job_free(job);
 		return "a LOAD frame came without its descriptors";
 	}
 	if (job->files_count > 0)
@@ -300,7 +300,7 @@ load_frame(struct connection *connection, uint64_t request, const uint8_t *paylo
 	asker = asker_new(connection, request, job->flags);
 	if (asker == NULL)
 	{
-		loader_job_free(job);
+		load_job_free(job);
 		return "too many LOAD frames wait for an answer";
 	}
 	display(asker, payload);
@@ -321,7 +321,7 @@ load_frame(struct connection *connection, uint64_t request, const uint8_t *paylo
 		job = NULL;
 	pthread_mutex_unlock(&engine->lock);
 	if (job != NULL)
-		loader_job_free(job);
+		load_job_free(job);
 	return NULL;
 }
 

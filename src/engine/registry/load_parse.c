@@ -5,8 +5,33 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "loader.h"
+
+void
+load_job_close(struct load_job *job)
+{
+	for (uint32_t i = 0; i < job->files_count && job->fds != NULL; i++)
+	{
+		if (job->fds[i] >= 0)
+			close(job->fds[i]);
+		job->fds[i] = -1;
+	}
+}
+
+void
+load_job_free(struct load_job *job)
+{
+	load_job_close(job);
+	for (uint32_t i = 0; i < job->files_count && job->names != NULL; i++)
+		free(job->names[i]);
+	free(job->names);
+	free(job->sizes);
+	free(job->fds);
+	free(job->options);
+	free(job);
+}
 
 /* A C string of its own, or NULL if it has a zero byte (or memory is out). */
 static char *
@@ -66,7 +91,7 @@ load_parse(const uint8_t *payload, uint32_t length)
 	job->options = copy_text((const char *) infer_get_bytes(&r, load.options_length), load.options_length);
 	if (job->options == NULL || !parse_files(&r, job) || r.failed || r.used != r.size)
 	{
-		loader_job_free(job);
+		load_job_free(job);
 		return NULL;
 	}
 	return job;
