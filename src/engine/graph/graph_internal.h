@@ -7,6 +7,12 @@
 
 #include "graph.h"
 
+/* operators.c: one error that names every operator that the model needs and nobody has written. */
+extern bool graph_operators_check(struct graph *graph);
+
+/* lower/inputs.c: the inputs become values, or the constants that they are for one length. */
+extern bool graph_lower_inputs(struct graph *graph);
+
 /* A computed value (rows) or an empty constant that the caller fills at once. */
 extern int32_t graph_value_new(struct graph *graph, uint8_t type, int rank, const int64_t *dims, bool rows);
 

@@ -218,7 +218,7 @@ lower_array_feature_extractor(struct graph *graph, const struct onnx_node *node)
 	return graph_output(graph, node, 0, x);
 }
 
-/* The model's input already has the vocabulary's order: see lower.c. */
+/* The model's input already has the vocabulary's order: see lower/inputs.c. */
 static bool
 lower_dict_vectorizer(struct graph *graph, const struct onnx_node *node)
 {
