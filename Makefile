@@ -42,7 +42,7 @@ PG_MAJOR := $(MAJORVERSION)
 comma := ,
 
 EXT_BUILD = $(BUILD)/pg$(PG_MAJOR)$(if $(filter 1,$(DEVELOPER)),-developer)
-EXT_SOURCES = $(wildcard src/extension/*.c src/extension/*/*.c src/extension/*/*/*.c) src/protocol/protocol.c
+EXT_SOURCES = $(wildcard src/extension/*.c src/extension/*/*.c src/extension/*/*/*.c src/protocol/*.c)
 EXT_OBJECTS = $(EXT_SOURCES:src/%.c=$(EXT_BUILD)/%.o)
 EXT_MODULE = $(EXT_BUILD)/infer.so
 

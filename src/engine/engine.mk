@@ -25,7 +25,7 @@ ENGINE_CFLAGS = -std=gnu11 $(ENGINE_OPT) -ffp-contract=off -fno-math-errno -fno-
 	-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers $(WERROR) -pthread -D_GNU_SOURCE \
 	-DINFER_VERSION='"$(INFER_VERSION)"' $(ENGINE_EXTRA)
 ENGINE_LIBS = -ljansson -lcrypto -ldl -lm -pthread
-ENGINE_SOURCES = $(wildcard src/engine/*.c src/engine/*/*.c src/engine/*/*/*.c src/engine/*/*/*/*.c) src/protocol/protocol.c
+ENGINE_SOURCES = $(wildcard src/engine/*.c src/engine/*/*.c src/engine/*/*/*.c src/engine/*/*/*/*.c src/protocol/*.c)
 ENGINE_ARCH ?= $(shell $(ENGINE_CC) -dumpmachine | cut -d- -f1)
 ifneq ($(ENGINE_ARCH),x86_64)
 ENGINE_SOURCES := $(filter-out %_avx2.c %_avx512.c %_amx.c,$(ENGINE_SOURCES))
