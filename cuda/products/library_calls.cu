@@ -4,10 +4,28 @@
  *
  * cuBLASLt counts columns first, so that it is asked for the transpose of y: N × rows, from w as N × K and x as K × rows.
  * A weight of bf16 lies with K first and goes in transposed; one of float32 does not (weight.cu).
+ *
+ * Libraries of version 12 and 13 are both opened, whichever the header is of (library.cu): so what is said must mean the same to
+ * both.  Descriptors may differ in size, which the library is told.
  */
 #include "library.h"
 
 #if LIBRARY_BUILT
+
+static_assert(CUBLAS_COMPUTE_32F == 68 && CUBLAS_COMPUTE_32F_PEDANTIC == 69 && CUDA_R_32F == 0 && CUDA_R_16BF == 14 &&
+			  CUBLAS_OP_N == 0 && CUBLAS_OP_T == 1 && CUBLASLT_EPILOGUE_DEFAULT == 1 && CUBLASLT_EPILOGUE_BIAS == 4 &&
+			  CUBLASLT_EPILOGUE_GELU == 32 && CUBLASLT_EPILOGUE_GELU_BIAS == 36 && CUBLASLT_REDUCTION_SCHEME_NONE == 0 &&
+			  CUBLASLT_MATMUL_DESC_TRANSA == 3 && CUBLASLT_MATMUL_DESC_TRANSB == 4 && CUBLASLT_MATMUL_DESC_EPILOGUE == 7 &&
+			  CUBLASLT_MATMUL_DESC_BIAS_POINTER == 8 && CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE == 26 &&
+			  CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES == 1 && CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK == 3 &&
+			  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES == 5 && CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES == 6 &&
+			  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES == 7 && CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES == 8 &&
+			  CUBLASLT_ALGO_CONFIG_SPLITK_NUM == 2 && CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME == 3 &&
+			  CUBLAS_STATUS_SUCCESS == 0 && CUBLAS_STATUS_INVALID_VALUE == 7 && CUBLAS_STATUS_ARCH_MISMATCH == 8 &&
+			  CUBLAS_STATUS_NOT_SUPPORTED == 15, "this header names things by other numbers than cuBLASLt 12 and 13");
+static_assert(sizeof(cublasLtMatmulAlgo_t) == 64 && sizeof(cublasLtMatrixLayoutOpaque_t) == 64 &&
+			  sizeof(cublasLtMatmulPreferenceOpaque_t) == 64 && sizeof(cublasLtMatmulHeuristicResult_t) == 96 &&
+			  sizeof(cublasLtMatmulDescOpaque_t) >= 184, "this header has other structs than cuBLASLt 12 and 13");
 
 /* What is aligned how, at least: weights by themselves, rows of x and y by K and N. */
 #define ALIGNED_W		256
