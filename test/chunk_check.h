@@ -36,10 +36,42 @@ chunk_tokens_behind(const struct tokenizer *tokenizer, struct tokenizer_arena *a
 	return count;
 }
 
+static inline enum border
+chunk_border_at(const char *text, uint32_t at, uint32_t size, enum chunk_border border)
+{
+	enum border best = border == CHUNK_TOKEN ? BORDER_WORD : border == CHUNK_SENTENCE ? BORDER_SENTENCE : BORDER_PARAGRAPH;
+	enum border found = border_at((const uint8_t *) text, at, size, true);
+
+	return found > best ? best : found;
+}
+
+/*
+ * Whether there is a better border than the chunk's end inside it, before white space and behind
+ * next, at which a chunk by itself has no more than tokens_max tokens.
+ */
+static inline bool
+chunk_better_end(const struct tokenizer *tokenizer, struct tokenizer_arena *arena, const char *text, uint32_t size,
+				 const struct chunk *chunk, uint32_t next, uint32_t tokens_max, enum chunk_border border)
+{
+	enum border end = chunk->end_byte == size ? BORDER_PARAGRAPH : chunk_border_at(text, chunk->end_byte, size, border);
+	struct status status = {0};
+	uint32_t	length, count;
+
+	for (uint32_t at = next; at < chunk->end_byte; at += length)
+	{
+		utf8_decode((const uint8_t *) text + at, &length);
+		if (at > next && border_is_before_space((const uint8_t *) text, at, size) && !border_is_behind_space((const uint8_t *) text, at) &&
+			chunk_border_at(text, at, size, border) > end &&
+			tokenizer_count(tokenizer, arena, text + chunk->start_byte, at - chunk->start_byte, &count, &status) && count <= tokens_max)
+			return true;
+	}
+	return false;
+}
+
 /* NULL: everything holds of the text's chunks; else what does not. */
 static inline const char *
 chunks_broken(const struct tokenizer *tokenizer, struct tokenizer_arena *arena, const struct chunks *chunks, const char *text,
-			  uint32_t size, uint32_t tokens_max, uint32_t overlap)
+			  uint32_t size, uint32_t tokens_max, uint32_t overlap, enum chunk_border border)
 {
 	const uint8_t *data = (const uint8_t *) text;
 	uint32_t	done = 0, count;
@@ -67,10 +99,8 @@ chunks_broken(const struct tokenizer *tokenizer, struct tokenizer_arena *arena, 
 			return "an overlap begins within a word";
 		if (i > 0 && chunk->start_byte < done && chunk_tokens_behind(tokenizer, arena, text, &chunk[-1], chunk->start) > overlap)
 			return "more overlap than asked for";
-		if (chunk->end_byte < size && border_at(data, chunk->end_byte, size, true) < BORDER_WORD)
-			for (uint32_t at = next + 1; at < chunk->end_byte; at++)
-				if (data[at] == ' ')
-					return "a word is cut that need not be";
+		if (chunk_better_end(tokenizer, arena, text, size, chunk, next, tokens_max, border))
+			return "a chunk could end at a better border";
 		done = chunk->end_byte;
 	}
 	return chunk_only_spaces(text, done, size) ? NULL : "text is missing at the end";

@@ -33,6 +33,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static char text[TEXT_BYTES];
 	const struct tokenizer *tokenizer;
 	uint32_t	bytes = 0;
+	enum chunk_border border;
 	struct status status = {0};
 	const char *what;
 
@@ -44,13 +45,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(text + bytes, data + 4, size - 4);
 		bytes += (uint32_t) size - 4;
 	}
-	if (!chunk_text(tokenizer, arena, text, bytes, data[1], data[2], data[0] / FIXTURE_KINDS % 3, &chunks, &status))
+	border = data[0] / FIXTURE_KINDS % 3;
+	if (!chunk_text(tokenizer, arena, text, bytes, data[1], data[2], border, &chunks, &status))
 	{
 		if (status.error == 0 || status.message[0] == '\0')
 			abort();
 		return 0;
 	}
-	what = chunks_broken(tokenizer, arena, &chunks, text, bytes, data[1], data[2]);
+	what = chunks_broken(tokenizer, arena, &chunks, text, bytes, data[1], data[2], border);
 	if (what != NULL)
 	{
 		fprintf(stderr, "%s\n", what);

@@ -120,6 +120,8 @@ test_small(void)
 		   chunks.data[0].tokens == 2, "what is no token is of a chunk, too");
 	tap_ok(are(unigram, "a\xcc\x81\xcc\x81 b\xcc\x81", 4, 0, CHUNK_TOKEN, "a\xcc\x81\xcc\x81|b\xcc\x81"), "clusters stay whole");
 	tap_ok(are(unigram, "a\xcc\x81\xcc\x81\xcc\x81\xcc\x81", 2, 0, CHUNK_TOKEN, "a\xcc\x81|\xcc\x81|\xcc\x81|\xcc\x81"), "unless they are too long");
+	tap_ok(are(wordpiece, "a\xe0\xb5\x8e aaa", 5, 0, CHUNK_TOKEN, "a\xe0\xb5\x8e|aaa") && are(wordpiece, "a\xe0\xb5\x8e\xe2\x80\x83" "aaa", 5, 0, CHUNK_TOKEN, "a\xe0\xb5\x8e|aaa"),
+		   "words end before white space that belongs to a cluster, too");
 	tap_ok(are(bytes, "\xf0\x9f\x87\xa9\xf0\x9f\x87\xaa\xf0\x9f\x87\xa9\xf0\x9f\x87\xaa", 12, 0, CHUNK_TOKEN, "\xf0\x9f\x87\xa9\xf0\x9f\x87\xaa|\xf0\x9f\x87\xa9\xf0\x9f\x87\xaa"),
 		   "flags do, too");
 }
@@ -162,7 +164,7 @@ random_text(uint64_t *state, char *text)
 {
 	static const char *const parts[] = {
 		"a", "b", "ab", "abc", "aab", "bc", "xyz", "aaaaaaaaaaaaaaaaaaaaaaaaa", " ", " ", " ", " ", "  ", "\n", "\n\n", "\t", "\r\n \r\n", ". ", "! ",
-		"? \"", ".", "'s", "don't", "3.14", "\xe4\xb8\xad", "\xe3\x80\x82", "\xe3\x80\x8c", "\xe0\xb8\x81\xe0\xb8\xb4", "e\xcc\x81", "\xcc\x81", "\xef\xb7\xba",
+		"? \"", ".", "'s", "don't", "3.14", "\xe4\xb8\xad", "\xe3\x80\x82", "\xe3\x80\x8c", "\xe0\xb8\x81\xe0\xb8\xb4", "e\xcc\x81", "\xcc\x81", "\xe0\xb5\x8e", "\xef\xb7\xba",
 		"\xf0\x9f\x87\xa9", "\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x91\xa7", "\xe2\x80\x8b", "\xc4\xb0", "\xc2\xa0", "[CLS]", "<L>", " Word ", "-", "(", ")", "\xed\x95\x9c", "\x01"
 	};
 	uint32_t	count = 1 + next_random(state) % 60, size = 0;
@@ -188,16 +190,17 @@ test_random(const struct tokenizer *tokenizer, const char *name)
 	{
 		uint32_t	size = random_text(&state, text), tokens_max = 3 + next_random(&state) % 40, special = tokenizer_facts(tokenizer)->added_single;
 		uint32_t	overlap = next_random(&state) % (tokens_max - special);
+		enum chunk_border border = next_random(&state) % 3;
 		struct status status = {0};
 		const char *what;
 
-		if (!chunk_text(tokenizer, arena, text, size, tokens_max, overlap, next_random(&state) % 3, &chunks, &status))
+		if (!chunk_text(tokenizer, arena, text, size, tokens_max, overlap, border, &chunks, &status))
 		{
 			refused += tokens_max < 18 * 3 + 3 && strstr(status.message, "has more tokens than a chunk has room for") != NULL;
 			continue;
 		}
 		texts++;
-		what = chunks_broken(tokenizer, arena, &chunks, text, size, tokens_max, overlap);
+		what = chunks_broken(tokenizer, arena, &chunks, text, size, tokens_max, overlap, border);
 		for (uint32_t c = 1; c < chunks.count; c++)
 			overlapped += chunks.data[c].start < chunks.data[c - 1].end;
 		if (what != NULL && wrong++ < 3)

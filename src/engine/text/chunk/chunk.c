@@ -101,16 +101,25 @@ skip_spaces(const struct chunker *chunker, struct spot from)
 	return spot_behind(chunker, from, (uint32_t) border_skip_spaces(chunker->text, from.byte, chunker->size));
 }
 
-/* Behind the next cluster, or character, from a place; nothing is read behind the end. */
+/*
+ * Behind the next cluster, or character, from a place; nothing is read behind the end.  White space
+ * that a cluster has behind its beginning, as some characters join what follows, divides it.
+ */
 static uint32_t
 next_place(const struct chunker *chunker, uint32_t at, uint32_t end, bool clusters)
 {
 	uint32_t	length;
 
-	if (clusters)
-		return (uint32_t) unicode_cluster_end(chunker->text, at, end);
 	utf8_decode(chunker->text + at, &length);
-	return at + length;
+	at += length;
+	if (clusters)
+		for (end = (uint32_t) unicode_cluster_end(chunker->text, at - length, end); at < end; at += length)
+		{
+			if (border_is_before_space(chunker->text, at, end))
+				break;
+			utf8_decode(chunker->text + at, &length);
+		}
+	return at;
 }
 
 /*

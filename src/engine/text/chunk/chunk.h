@@ -29,7 +29,8 @@
  *		part		between letters and other characters of a word that has more tokens than a chunk may have
  *		token		between two tokens, and grapheme clusters
  *		cluster		between grapheme clusters, then between characters
- *	  Asked for tokens, chunks end at words.
+ *	  Asked for tokens, chunks end at words.  White space divides the cluster that it is in, behind
+ *	  a character that joins whatever follows.
  *
  * Time
  *	A chunk costs what tokenizing a few times its length costs; all that is read is counted as work.
