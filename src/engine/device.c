@@ -131,8 +131,11 @@ device_open(const char *setting, const struct device_options *options, struct st
 {
 	struct device *device = open_by_name(setting, options, status);
 
-	if (device != NULL)
-		device->load_busy = options->load_busy;
+	if (device == NULL)
+		return NULL;
+	device->load_busy = options->load_busy;
+	if (device->host != NULL)
+		device->host->load_busy = options->load_busy;	/* constants are computed there */
 	return device;
 }
 

@@ -204,6 +204,7 @@ load_hangs(void *argument)
 	load_main(&loading);
 	beat = __atomic_load_n(&load_beat, __ATOMIC_RELAXED);
 	world_ok(loading.weight != NULL && beat > 0 && load_busy == 0, "a weight is copied, with %llu beats", (unsigned long long) beat);
+	world_ok(loading.device->host->load_busy == &load_busy, "who computes constants for the device is watched as it is");
 	loading.device->ops->weight_free(loading.device, loading.weight);
 	control->fail(1, CUDA_UNKNOWN, EMULATION_HANGS);
 	pthread_create(&thread, NULL, load_main, &loading);
