@@ -96,6 +96,8 @@ is_to_make_way(void)
 static void
 interrupt_statement(void)
 {
+	if (proc_exit_inprogress)
+		return;						/* the slot may have been given back */
 	if (!runner.interruptible || !(is_to_end() || is_to_make_way()))
 		return;
 	interrupted = true;
