@@ -57,8 +57,9 @@ my $pid = $server->safe_psql("SELECT pids[1] FROM infer.jobs WHERE job = $job", 
 my $begun = "SELECT xact_start FROM pg_stat_activity WHERE pid = $pid";
 my $then = $server->safe_psql($begun);
 is($server->psql_sqlstate('DROP DATABASE another', user => 'stranger', database => 'mine'), '42501', 'a role that may not drop its database');
+$server->safe_psql('ALTER DATABASE another CONNECTION LIMIT 50');
 sleep 2;
-is($server->safe_psql($begun), $then, 'does not stop it');
+is($server->safe_psql($begun), $then, 'does not stop it, nor does a change of options');
 is($server->psql_sqlstate('CREATE DATABASE copy TEMPLATE another'), '', 'its database can be copied meanwhile');
 sleeps('it begins again');
 isnt($server->safe_psql("SELECT pids[1] FROM infer.jobs WHERE job = $job", @other), $pid, 'in another process');

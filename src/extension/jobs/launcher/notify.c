@@ -186,19 +186,36 @@ opened_database(const Node *stmt)
 		IsA(stmt, AlterDatabaseStmt) ? ((const AlterDatabaseStmt *) stmt)->dbname : NULL;
 }
 
-static const char *
-template_of(const CreatedbStmt *stmt)
+/* The last one of a name, as the server takes them; NULL: it is not given. */
+static DefElem *
+find_option(List *options, const char *name)
 {
+	DefElem    *found = NULL;
 	ListCell   *lc;
 
-	foreach(lc, stmt->options)
+	foreach(lc, options)
 	{
 		DefElem    *option = lfirst(lc);
 
-		if (strcmp(option->defname, "template") == 0 && option->arg != NULL)
-			return defGetString(option);
+		if (strcmp(option->defname, name) == 0 && option->arg != NULL)
+			found = option;
 	}
-	return "template1";
+	return found;
+}
+
+static const char *
+template_of(const CreatedbStmt *stmt)
+{
+	DefElem    *option = find_option(stmt->options, "template");
+
+	return option != NULL ? defGetString(option) : "template1";
+}
+
+/* Whose files are moved; its other options need no peace. */
+static const char *
+moved_database(const AlterDatabaseStmt *stmt)
+{
+	return find_option(stmt->options, "tablespace") != NULL ? stmt->dbname : NULL;
 }
 
 /* The name of a database that nobody may be connected to, for which the statement waits a few seconds; NULL: none. */
@@ -211,8 +228,8 @@ wanted_database(const Node *stmt)
 			return ((const DropdbStmt *) stmt)->dbname;
 		case T_RenameStmt:
 			return ((const RenameStmt *) stmt)->renameType == OBJECT_DATABASE ? ((const RenameStmt *) stmt)->subname : NULL;
-		case T_AlterDatabaseStmt:	/* SET TABLESPACE */
-			return ((const AlterDatabaseStmt *) stmt)->dbname;
+		case T_AlterDatabaseStmt:
+			return moved_database((const AlterDatabaseStmt *) stmt);
 		case T_CreatedbStmt:
 			return template_of((const CreatedbStmt *) stmt);
 		default:
