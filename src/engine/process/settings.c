@@ -55,7 +55,7 @@ static const struct setting settings_table[] = {
 	{"nice", UNIT_COUNT, FIELD(nice), false, 1, 0, 19, "0", "niceness of the process"},
 	{"payload_limit", UNIT_BYTES, FIELD(payload_limit), true, KB, INFER_REGION_MIN, BYTES_MAX, "1GB", "bytes of all clients' payload regions"},
 	{"queue_limit", UNIT_COUNT, FIELD(queue_limit), true, 1, 1, 1000000, "1000", "interactive requests over which more are refused"},
-	{"slice", UNIT_USEC, FIELD(slice), true, 1, 0, 1000000, "0", "predicted time of a batch or segment, 0: 10ms"},
+	{"slice", UNIT_USEC, FIELD(slice), true, 1, 0, 1000000, "0", "predicted time of a batch or segment, 0: 10ms on the CPU, 2ms on GPUs"},
 };
 
 #define SETTINGS_COUNT (sizeof(settings_table) / sizeof(settings_table[0]))

@@ -19,8 +19,8 @@ static bool
 is_nobodys_fault(const JobDeath *death)
 {
 	return !death->counted &&
-		(death->sqlstate == ERRCODE_CANNOT_CONNECT_NOW || death->sqlstate == ERRCODE_TOO_MANY_CONNECTIONS || death->sqlstate == ERRCODE_ADMIN_SHUTDOWN ||
-		 death->sqlstate == ERRCODE_CRASH_SHUTDOWN);
+		(death->sqlstate == ERRCODE_CANNOT_CONNECT_NOW || death->sqlstate == ERRCODE_TOO_MANY_CONNECTIONS ||
+		 death->sqlstate == ERRCODE_ADMIN_SHUTDOWN || death->sqlstate == ERRCODE_CRASH_SHUTDOWN);
 }
 
 /* ms: twice as long each time.  One that an administrator has ended, for the first time, goes on at once. */
