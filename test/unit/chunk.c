@@ -126,6 +126,47 @@ test_small(void)
 		   "flags do, too");
 }
 
+/* ---- pieces that go on over white space ---- */
+
+#define SPACE	"\xe2\x96\x81"
+#define LONG	SPACE "aaaaaaaaaa"
+
+/*
+ * A tokenizer with a piece of the long word, of the word with kept others, and of the word with
+ * one, two, ... others and the space behind these.
+ */
+static struct tokenizer *
+open_crossing(uint32_t others, uint32_t kept)
+{
+	char		json[4096], pieces[2048], words[128] = "";
+	int			used = snprintf(pieces, sizeof(pieces), ",[\"" SPACE "b\",-1],[\"" LONG "\",-1]");
+	struct status status = {0};
+
+	for (uint32_t i = 1; i <= others; i++)
+	{
+		strcat(words, SPACE "b");
+		used += snprintf(pieces + used, sizeof(pieces) - used, ",[\"" LONG "%s" SPACE "\",-1]", words);
+		if (i == kept)
+			used += snprintf(pieces + used, sizeof(pieces) - used, ",[\"" LONG "%s\",-1]", words);
+	}
+	snprintf(json, sizeof(json), FIXTURE_UNIGRAM, "null", "{\"type\":\"Metaspace\",\"replacement\":\"" SPACE "\",\"prepend_scheme\":\"first\",\"split\":false}",
+			 "false", pieces);
+	return fixture_open(json, strlen(json), &status);
+}
+
+/* The words behind which a window's first piece ends make two pieces by themselves, but the first. */
+static void
+test_crossing(void)
+{
+	struct tokenizer *few = open_crossing(4, 1), *many = open_crossing(20, 0);
+
+	tap_ok(few != NULL && are(few, "aaaaaaaaaa b b b b", 1, 0, CHUNK_TOKEN, "aaaaaaaaaa b|b|b|b"), "the last word at which a chunk fits by itself is found");
+	tap_ok(many != NULL && are(many, "aaaaaaaaaa b b b b b b b b b b b b b b b b b b b b", 1, 0, CHUNK_SENTENCE, "aaaaaaaaaa|b|b|b|b|b|b|b|b|b|b|b|b|b|b|b|b|b|b|b|b"),
+		   "the first, if others are many");
+	tokenizer_close(few);
+	tokenizer_close(many);
+}
+
 static bool
 refuses(const char *text, uint32_t tokens_max, uint32_t overlap, const char *what)
 {
@@ -255,6 +296,7 @@ main(void)
 	open_tokenizers();
 	test_borders();
 	test_small();
+	test_crossing();
 	test_refused();
 	test_random(wordpiece, "WordPiece");
 	test_random(bytes, "BPE");

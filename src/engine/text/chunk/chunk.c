@@ -12,8 +12,9 @@
  *	A window from the chunk's start is tokenized, twice as long each time, until it has more
  *	tokens than there is room for, or the text ends.  The best border before the first token
  *	without room ends the chunk (best_end); then the chunk is tokenized by itself, and if it has too
- *	many tokens all the same, the search is repeated before the first one without room, and
- *	one, two, four, ... tokens earlier.  Tokens of windows are only hints where to look.
+ *	many tokens all the same, the search is repeated before the first one without room; behind some
+ *	words, or within one, it is one, two, four, ... tokens earlier.  Tokens of windows are only hints
+ *	where to look, so before a word is cut the chunk that ends with the first word is tokenized.
  *	If there is no such place behind done, the overlap is given up; then clusters are; then ever
  *	shorter pieces are tried, for tokens of which many stand for the same long piece of text.
  */
@@ -29,6 +30,7 @@
 #define WINDOW_BYTES	64			/* at least */
 #define ROOM_MAX		(1u << 30)	/* more than any text has */
 #define WORD_BYTES		400			/* a window may be so much longer, to end at white space */
+#define WORDS_TRIED		8			/* ends of words, before the search leaves out some */
 
 struct spot
 {
@@ -124,9 +126,10 @@ next_place(const struct chunker *chunker, uint32_t at, uint32_t end, bool cluste
 
 /*
  * The last of the best borders behind done that is at most limit characters behind the start,
- * between clusters or characters.  reading: a cluster that goes on behind it is no border.
+ * between clusters or characters, and which it is; negative: there is none.  reading: a cluster
+ * that goes on behind it is no border.
  */
-static bool
+static int
 best_end(const struct chunker *chunker, struct spot start, uint32_t done, uint32_t limit, uint32_t reading,
 		 bool clusters, struct spot *end)
 {
@@ -153,8 +156,8 @@ best_end(const struct chunker *chunker, struct spot start, uint32_t done, uint32
 	}
 	for (int border = BORDERS - 1; border >= 0; border--)
 		if ((known >> border & 1) != 0)
-			return *end = found[border], true;
-	return false;
+			return *end = found[border], border;
+	return -1;
 }
 
 /* The character at which the first token without room begins, or some tokens before it. */
@@ -202,15 +205,47 @@ open_window(struct chunker *chunker, uint32_t start, uint32_t *end, const struct
 	return true;
 }
 
-/* An end that leaves the chunk, tokenized by itself, as many tokens as there is room for. */
+/* The end of the first word behind done, if it is inside the window and the chunk fits. */
 static enum outcome
-fit_end(struct chunker *chunker, struct spot start, uint32_t done, uint32_t window, bool clusters, struct spot *end)
+fit_word(struct chunker *chunker, struct spot start, struct spot done, uint32_t window, struct spot *end)
 {
 	const struct text_tokens *tokens;
-	uint32_t	limit = limit_of(chunker, 0), back = 0;
+	uint32_t	at = done.byte, length;
 
-	while (best_end(chunker, start, done, limit, window, clusters, end))
+	for (; at < window && !border_is_before_space(chunker->text, at, window); at += length)
+		utf8_decode(chunker->text + at, &length);
+	if (at >= window)
+		return NONE;
+	if (!tokenize(chunker, start.byte, at, &tokens))
+		return FAILED;
+	if (tokens->count > chunker->room)
+		return NONE;
+	*end = spot_behind(chunker, done, at);
+	return FOUND;
+}
+
+/* An end that leaves the chunk, tokenized by itself, as many tokens as there is room for. */
+static enum outcome
+fit_end(struct chunker *chunker, struct spot start, struct spot done, uint32_t window, bool clusters, struct spot *end)
+{
+	const struct text_tokens *tokens;
+	uint32_t	limit = limit_of(chunker, 0), back = 0, words = 0, reading = window;
+	bool		cut = !clusters;	/* words may be */
+
+	for (;;)
 	{
+		int			border = best_end(chunker, start, done.byte, limit, reading, clusters, end);
+
+		if (border < BORDER_WORD && !cut)
+		{
+			enum outcome outcome = fit_word(chunker, start, done, window, end);
+
+			if (outcome != NONE)
+				return outcome;
+			cut = true;
+		}
+		if (border < 0)
+			return NONE;
 		if (!tokenize(chunker, start.byte, end->byte, &tokens))
 			return FAILED;
 		if (tokens->count <= chunker->room)
@@ -218,10 +253,10 @@ fit_end(struct chunker *chunker, struct spot start, uint32_t done, uint32_t wind
 		limit = limit_of(chunker, back);
 		if (limit >= end->character - start.character)
 			limit = end->character - start.character - 1;
-		window = end->byte;
-		back = back == 0 ? 1 : 2 * back < chunker->room ? 2 * back : chunker->room;
+		reading = end->byte;
+		if (border < BORDER_WORD || ++words >= WORDS_TRIED)
+			back = back == 0 ? 1 : 2 * back < chunker->room ? 2 * back : chunker->room;
 	}
-	return NONE;
 }
 
 /* Where places do not tell: half of the window, a quarter, ... until it fits; at last a character. */
@@ -234,8 +269,8 @@ fit_part(struct chunker *chunker, struct spot start, uint32_t window, struct spo
 	do
 	{
 		length /= 2;
-		if (!best_end(chunker, start, start.byte, length, window, true, end) &&
-			!best_end(chunker, start, start.byte, length, window, false, end))
+		if (best_end(chunker, start, start.byte, length, window, true, end) < 0 &&
+			best_end(chunker, start, start.byte, length, window, false, end) < 0)
 			*end = spot_behind(chunker, start, next_place(chunker, start.byte, window, false));
 		if (!tokenize(chunker, start.byte, end->byte, &tokens))
 			return FAILED;
@@ -262,12 +297,12 @@ find_end(struct chunker *chunker, struct spot start, struct spot done, struct sp
 		*end = spot_behind(chunker, start, chunker->size);
 		return FOUND;
 	}
-	outcome = fit_end(chunker, start, done.byte, window, true, end);
+	outcome = fit_end(chunker, start, done, window, true, end);
 	if (outcome != NONE || start.byte != done.byte)
 		return outcome;
 	if (!tokenize(chunker, start.byte, window, &tokens))
 		return FAILED;
-	outcome = fit_end(chunker, start, done.byte, window, false, end);
+	outcome = fit_end(chunker, start, done, window, false, end);
 	return outcome == NONE ? fit_part(chunker, start, window, end) : outcome;
 }
 

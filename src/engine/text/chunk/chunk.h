@@ -31,6 +31,9 @@
  *		cluster		between grapheme clusters, then between characters
  *	  Asked for tokens, chunks end at words.  White space divides the cluster that it is in, behind
  *	  a character that joins whatever follows.
+ *	- No chunk cuts a word if it could end before white space, with the first word that it adds:
+ *	  before one is cut that is tried.  Where the ends of many words do not fit by themselves, although
+ *	  the tokens of a longer piece said so, some are left out, and the last that fits may be among them.
  *
  * Time
  *	A chunk costs what tokenizing a few times its length costs; all that is read is counted as work.
