@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "folder_fixture.h"
+#include "random.h"
 
 #define SEEDED_WORDS	1019			/* with the five special ones 1024 */
 
@@ -38,10 +39,7 @@ struct seeded_header				/* of a safetensors file that is being written */
 static inline float
 seeded_number(uint64_t *state)
 {
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return (float) (int32_t) (*state >> 32) / 2147483648.0f;
+	return (float) (int32_t) (random_next(state) >> 32) / 2147483648.0f;
 }
 
 /* middle ± spread, uniform; columns 0: a vector. */

@@ -7,21 +7,11 @@
 #define TEST_KERNELS_COMPARE_H
 
 #include "harness.h"
+#include "random.h"
 #include "reference.h"
 #include "tap.h"
 
 #define ROWS		3
-
-static uint64_t seed = 88172645463325252u;
-
-static inline uint64_t
-next_random(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
-}
 
 enum values
 {

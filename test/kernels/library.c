@@ -10,6 +10,7 @@
 
 #include "cuda_net.h"
 #include "engine/half.h"
+#include "random.h"
 
 #define MANY	333					/* more than go at once */
 
@@ -17,15 +18,10 @@
 #define CUDA_ILLEGAL_ADDRESS	700
 #define CUDA_UNKNOWN			999
 
-static uint64_t seed = 88172645463325252u;
-
 static float
 number(void)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (float) ((double) (int64_t) seed / 9.3e18);
+	return (float) ((double) (int64_t) next_random() / 9.3e18);
 }
 
 struct form

@@ -9,6 +9,7 @@
 
 #include "engine/cpu/kernels/kernels.h"
 #include "harness.h"
+#include "random.h"
 #include "tap.h"
 
 #define POINTS	20003
@@ -246,14 +247,11 @@ special_values(const struct cpu_kernels *kernels)
 static void
 any_numbers(uint32_t *x32, uint64_t *x64)
 {
-	uint64_t	seed = 88172645463325252u;
+	uint64_t	seed = RANDOM_SEED;
 
 	for (int i = 0; i < BITS; i++)
 	{
-		seed ^= seed << 13;
-		seed ^= seed >> 7;
-		seed ^= seed << 17;
-		x64[i] = seed;
+		x64[i] = random_next(&seed);
 		x32[i] = (uint32_t) (seed >> 32);
 		if (i % 2 == 0)
 		{

@@ -12,6 +12,7 @@
 
 #include "engine/half.h"
 #include "harness.h"
+#include "random.h"
 #include "tap.h"
 
 #define ROWS_MAX	1024
@@ -20,17 +21,6 @@ static const char *const archs[] = {
 	"scalar", "avx2", "avx2-vnni", "avx512", "avx512-vnni", "avx512-bf16", "amx", "tiles"
 };
 static const uint32_t row_counts[] = {1, 2, 3, 17, 33, 128, 257};	/* beside ROWS_MAX */
-
-static uint64_t seed = 88172645463325252u;
-
-static uint64_t
-next_random(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
-}
 
 /* About −2 … 2; of an odd kind now and then: infinite, NaN, denormal, zero, huge, tiny. */
 static float

@@ -9,6 +9,7 @@
 
 #include "engine/half.h"
 #include "harness.h"
+#include "random.h"
 #include "tap.h"
 
 #define ROWS_MAX	600
@@ -16,8 +17,6 @@
 static struct device *cpu;
 static struct device *gpu;
 static bool huge = true;			/* odd numbers are also such that the order of sums decides whether they overflow */
-
-static uint64_t seed = 88172645463325252u;
 
 /* Memory of one comparison. */
 static void *rooms[200];
@@ -34,15 +33,6 @@ rooms_free(void)
 {
 	while (rooms_count > 0)
 		free(rooms[--rooms_count]);
-}
-
-static uint64_t
-next_random(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
 }
 
 /* About −2 … 2; of an odd kind now and then. */

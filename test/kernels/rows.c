@@ -12,22 +12,12 @@
 
 #include "engine/cpu/cpu.h"
 #include "harness.h"
+#include "random.h"
 #include "rows.h"
 #include "tap.h"
 
 static const uint32_t batch_sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 13, 14, 15, 16, 17, 28, 31, 33, 64, 111,
 113, 127, 225, 512, 1000, 1024};
-
-static uint64_t seed = 88172645463325252u;
-
-static uint64_t
-next_random(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
-}
 
 static double
 uniform(void)

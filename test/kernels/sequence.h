@@ -14,6 +14,7 @@
 #include <math.h>
 
 #include "harness.h"
+#include "random.h"
 
 struct sequence_case
 {
@@ -24,15 +25,12 @@ struct sequence_case
 	int64_t		size;
 };
 
-static uint64_t sequence_seed = 88172645463325252u;
+static uint64_t sequence_seed = RANDOM_SEED;
 
 static inline uint64_t
 sequence_random(void)
 {
-	sequence_seed ^= sequence_seed << 13;
-	sequence_seed ^= sequence_seed >> 7;
-	sequence_seed ^= sequence_seed << 17;
-	return sequence_seed;
+	return random_next(&sequence_seed);
 }
 
 /* between −1 and 1 */

@@ -9,23 +9,13 @@
 #include <math.h>
 
 #include "harness.h"
+#include "random.h"
 #include "tap.h"
 
 #define FEATURES	11
 #define ROWS_MOST	1024
 #define TREES_MOST	20
 #define NODES_MOST	(TREES_MOST << 8)
-
-static uint64_t seed = 88172645463325252u;
-
-static uint64_t
-next_random(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
-}
 
 /* Quarters, so that equals are common; now and then something odd. */
 static double

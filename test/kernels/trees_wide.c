@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "harness.h"
+#include "random.h"
 #include "tap.h"
 
 #define NODES		15				/* of a tree */
@@ -15,15 +16,10 @@
 #define TREES_MOST	1100
 #define ROWS_MOST	70
 
-static uint64_t seed = 88172645463325252u;
-
 static uint32_t
 below(uint32_t n)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (uint32_t) (seed >> 33) % n;
+	return (uint32_t) (next_random() >> 33) % n;
 }
 
 static uint32_t roots[TREES_MOST];

@@ -9,6 +9,7 @@
 
 #include "chunk_check.h"
 #include "protocol/protocol.h"
+#include "random.h"
 #include "tap.h"
 #include "text_fixture.h"
 
@@ -191,15 +192,6 @@ test_refused(void)
 
 /* ---- what holds of all chunks ---- */
 
-static uint64_t
-next_random(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
-
 static uint32_t
 random_text(uint64_t *state, char *text)
 {
@@ -208,11 +200,11 @@ random_text(uint64_t *state, char *text)
 		"? \"", ".", "'s", "don't", "3.14", "\xe4\xb8\xad", "\xe3\x80\x82", "\xe3\x80\x8c", "\xe0\xb8\x81\xe0\xb8\xb4", "e\xcc\x81", "\xcc\x81", "\xe0\xb5\x8e", "\xef\xb7\xba",
 		"\xf0\x9f\x87\xa9", "\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x91\xa7", "\xe2\x80\x8b", "\xc4\xb0", "\xc2\xa0", "[CLS]", "<L>", " Word ", "-", "(", ")", "\xed\x95\x9c", "\x01"
 	};
-	uint32_t	count = 1 + next_random(state) % 60, size = 0;
+	uint32_t	count = 1 + random_next(state) % 60, size = 0;
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		const char *part = parts[next_random(state) % (sizeof(parts) / sizeof(*parts))];
+		const char *part = parts[random_next(state) % (sizeof(parts) / sizeof(*parts))];
 
 		memcpy(text + size, part, strlen(part));
 		size += (uint32_t) strlen(part);
@@ -229,9 +221,9 @@ test_random(const struct tokenizer *tokenizer, const char *name)
 
 	for (uint32_t i = 0; i < TEXTS; i++)
 	{
-		uint32_t	size = random_text(&state, text), tokens_max = 3 + next_random(&state) % 40, special = tokenizer_facts(tokenizer)->added_single;
-		uint32_t	overlap = next_random(&state) % (tokens_max - special);
-		enum chunk_border border = next_random(&state) % 3;
+		uint32_t	size = random_text(&state, text), tokens_max = 3 + random_next(&state) % 40, special = tokenizer_facts(tokenizer)->added_single;
+		uint32_t	overlap = random_next(&state) % (tokens_max - special);
+		enum chunk_border border = random_next(&state) % 3;
 		struct status status = {0};
 		const char *what;
 

@@ -12,6 +12,7 @@
 #include <signal.h>
 
 #include "engine_process.h"
+#include "random.h"
 #include "tap.h"
 #include "wide_model.h"
 
@@ -49,10 +50,7 @@ struct seen							/* shared: what a session has seen */
 static uint32_t
 draw(struct session *s, uint32_t most)
 {
-	s->seed ^= s->seed << 13;
-	s->seed ^= s->seed >> 7;
-	s->seed ^= s->seed << 17;
-	return (uint32_t) (s->seed >> 33) % most;
+	return (uint32_t) (random_next(&s->seed) >> 33) % most;
 }
 
 static void
@@ -236,7 +234,7 @@ test_together(struct engine_process *e, struct wide *models, struct session *s)
 	for (uint32_t i = 0; i < SESSIONS; i++)
 		if ((pids[i] = fork()) == 0)
 		{
-			struct session own = {.engine = e, .models = models, .number = i, .seed = 88172645463325252u + i};
+			struct session own = {.engine = e, .models = models, .number = i, .seed = RANDOM_SEED + i};
 
 			connect_session(&own);
 			for (int round = 0; round < ROUNDS; round++)
