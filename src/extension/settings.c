@@ -30,11 +30,11 @@ bool		infer_debug_batch_all;
 #endif
 char	   *infer_device;
 int			infer_engine_timeout;
+int			infer_gpu_memory;
 int			infer_job_retention;
 int			infer_job_share;
 bool		infer_log_requests;
 int			infer_max_job_workers;
-int			infer_gpu_memory;
 int			infer_memory;
 int			infer_nice;
 int			infer_on_error;

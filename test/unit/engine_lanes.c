@@ -8,6 +8,9 @@
 #include "engine_process.h"
 #include "tap.h"
 
+#include <dirent.h>
+#include <sys/syscall.h>
+
 #define ROWS	40
 
 static struct engine_process engine;
@@ -221,6 +224,67 @@ test_time(void)
 		   (unsigned long long) compute, (unsigned long long) (later.busy_usec - device.busy_usec));
 }
 
+/* ---- cores ---- */
+
+/* Threads of the engine that have the kernel's longer slices, but for those of the pool; -1: the kernel does not tell. */
+static int
+threads_computing(void)
+{
+	int			count = 0;
+	char		path[64];
+	struct dirent *entry;
+	DIR		   *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int) engine.pid);
+	tasks = opendir(path);
+	while (tasks != NULL && (entry = readdir(tasks)) != NULL)
+	{
+		struct
+		{
+			uint32_t	size;
+			uint32_t	policy;
+			uint64_t	flags;
+			int32_t		nice;
+			uint32_t	priority;
+			uint64_t	runtime;	/* nsec */
+			uint64_t	rest[2];
+		}			attributes = {.size = sizeof(attributes)};
+		char		name[32] = "";
+		FILE	   *file;
+
+		if (entry->d_name[0] == '.' || syscall(SYS_sched_getattr, atoi(entry->d_name), &attributes, sizeof(attributes), 0) != 0)
+			continue;
+		if (attributes.runtime == 0)
+			count = -1;
+		snprintf(path, sizeof(path), "/proc/%d/task/%.16s/comm", (int) engine.pid, entry->d_name);
+		file = fopen(path, "r");
+		if (file == NULL || fgets(name, sizeof(name), file) == NULL)
+			name[0] = '\0';
+		if (file != NULL)
+			fclose(file);
+		if (count >= 0 && strcmp(name, "infer-compute\n") != 0)
+			count += attributes.runtime == 4000000;
+	}
+	if (tasks != NULL)
+		closedir(tasks);
+	return count;
+}
+
+static void
+test_slices(const char *device, int runners)
+{
+	int			count;
+
+	begin(device, "toy");
+	for (int i = 0; (count = threads_computing()) >= 0 && count < runners && i < RAW_TIMEOUT; i++)
+		usleep(1000);			/* it may not have begun */
+	if (count < 0)
+		tap_skip(device, "the kernel does not tell of slices");
+	else
+		tap_ok(count == runners, "%s: %d runners compute for milliseconds on end", device, runners);
+	end();
+}
+
 /* ---- failures ---- */
 
 /* Names are texts of a reply that two lanes write at once; a batch that fails takes back what is its own. */
@@ -276,6 +340,8 @@ main(int argc, char **argv)
 	begin("device=null:async=2", "toy slow label");
 	test_replies();
 	end();
+	test_slices("device=null:async=2", 0);
+	test_slices("device=null", 1);
 	engine_remove_folder(&engine);
 	return tap_done();
 }

@@ -150,7 +150,7 @@ struct watch
 	struct model_watch watch;
 	struct engine *engine;
 	struct request *request;
-	struct preparer *gives_way;		/* who may be made to wait between two rows; NULL: the loop, the scheduler */
+	struct preparer *gives_way;		/* who may be made to wait between two rows; NULL: the loop, a runner */
 };
 
 static bool

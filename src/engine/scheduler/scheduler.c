@@ -232,7 +232,7 @@ runner_main(void *arg)
 	struct runner *runner = arg;
 	struct engine *engine = runner->engine;
 
-	if (engine->info.threads > 0)	/* this one among them */
+	if (!engine->info.async)		/* the device computes on this thread */
 		thread_computes();
 	pthread_mutex_lock(&engine->lock);
 	for (;;)
