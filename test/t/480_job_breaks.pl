@@ -163,6 +163,44 @@ $job = submit(q{'ending', input => 'x', output => 'y'});
 is(ended($job), 'cancelled 64 0 0', 'a job that its own trigger cancels ends with the chunk');
 unlike($server->log, qr/job $job waits/, 'at once');
 
+# ---- jobs whose own tables cannot be written, as on a full disk ----
+
+# A unique index stands in for the disk: what is to be written there is refused at once.
+sub refusals { return scalar(() = $server->log =~ /duplicate key value/g) }
+
+$server->reload(log_min_messages => 'error');
+make_table('crowded', 10);
+make_table('empty', 0);
+$server->safe_psql(<<'SQL');
+CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	RAISE EXCEPTION USING ERRCODE = 'disk_full', MESSAGE = 'no room';
+END $$;
+CREATE TRIGGER no_room BEFORE UPDATE ON crowded FOR EACH STATEMENT EXECUTE FUNCTION no_room();
+SELECT infer.drop_job(job) FROM infer.jobs;
+SQL
+my @others = map { submit(q{'empty', input => 'x', output => 'y'}) } 1, 2;
+ended($_) for @others;
+$server->safe_psql("UPDATE infer.job SET sqlstate = '53100' WHERE job = $others[0]; CREATE UNIQUE INDEX no_room ON infer.job (sqlstate)");
+$job = submit(q{'crowded', input => 'x', output => 'y'});
+$server->wait_for_log(qr/job $job waits 4 s: no room/);
+cmp_ok(refusals(), '>', 0, 'what a job waits for cannot be noted');
+sleep 2;
+unlike($server->log, qr/job $job waits 8 s/, 'it waits as long as it says, all the same');
+$server->safe_psql('DROP INDEX infer.no_room; DROP TRIGGER no_room ON crowded');
+is(ended($job), 'completed 10 0 0', 'and goes on when there is room');
+
+$server->safe_psql("SELECT infer.drop_job($job); UPDATE infer.job SET sqlstate = NULL, state = CASE job WHEN $others[0] THEN 'expired' ELSE 'failed' END;
+	CREATE UNIQUE INDEX no_room ON infer.job (state)");
+my $refused = refusals();
+hold();
+$job = submit(q{'crowded', input => 'x', output => 'y', completion_window => '1 s'});
+ok(InferServer::wait_until(sub { refusals() > $refused }), 'a job cannot be ended when its time is over');
+sleep 2;
+cmp_ok(refusals() - $refused, '<', 20, 'and tries again now and then');
+$server->safe_psql('DROP INDEX infer.no_room');
+is(ended($job), 'expired 0 0 0', 'until it can');
+release();
+
 # ---- what is not a job's to write ----
 
 is($server->psql_sqlstate(q{SELECT infer.submit_job('add', 'pg_class', input => 'reltuples', output => 'relpages')}), '42809',

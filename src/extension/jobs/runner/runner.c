@@ -10,7 +10,8 @@
  *
  * Errors
  *	Any error ends the session: what was computed and not written is forgotten, and another session
- *	begins at the checkpoint.  After a fault it waits first, twice as long each time.  RUNNER_FAULTS_MAX
+ *	begins at the checkpoint.  After a fault it waits first, twice as long each time, also where the fault
+ *	cannot be noted (a full disk) or was in ending the job.  RUNNER_FAULTS_MAX
  *	faults in a row are one too few to fail the job; locks of others, which a job waits for as long as it
  *	takes, are none.  Other errors are tried once more at once, for they may come of a table that was just
  *	altered, and then fail the job.
@@ -50,6 +51,7 @@ typedef enum Next
 
 static Runner runner;
 static volatile sig_atomic_t interrupted;	/* by runner_check, or interrupt_statement */
+static bool was_to_end;				/* when the last session began, which has not ended it */
 
 /* ---- being ended ---- */
 
@@ -239,21 +241,32 @@ fail_job(const ErrorData *error)
 	return NEXT_LEAVE;
 }
 
-static Next
-put_off(const ErrorData *error)
+/* Twice as long as the last time; how many seconds. */
+static int
+wait_longer(void)
 {
 	int			delay = 1;
 
-	if (!job_error_is_of_others(error) && ++runner.faults > RUNNER_FAULTS_MAX)
-		return fail_job(error);
 	for (int i = 0; i < runner.delays && delay < DELAY_MAX; i++)
 		delay *= 2;
+	delay = Min(delay, DELAY_MAX);
 	runner.delays++;
+	runner.wait_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), delay * 1000);
+	return delay;
+}
+
+static Next
+put_off(const ErrorData *error)
+{
+	int			delay;
+
+	if (!job_error_is_of_others(error) && ++runner.faults > RUNNER_FAULTS_MAX)
+		return fail_job(error);
+	delay = wait_longer();
 	runner.rows_next = Max(runner.rows_next / 4, 1);
-	runner.wait_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), Min(delay, DELAY_MAX) * 1000);
 	ereport(LOG,
 			(errcode(error->sqlerrcode),
-			 errmsg("infer: job " INT64_FORMAT " waits %d s: %s", runner.job, Min(delay, DELAY_MAX), error->message),
+			 errmsg("infer: job " INT64_FORMAT " waits %d s: %s", runner.job, delay, error->message),
 			 error->detail != NULL ? errdetail("%s", error->detail) : 0));
 	note_wait(error, 0);
 	return NEXT_WAIT;
@@ -280,6 +293,8 @@ run_session(ErrorData **error)
 	*error = NULL;
 	interrupted = 0;				/* judge() asks for both */
 	runner.altered = false;
+	runner.wait_until = 0;
+	was_to_end = is_to_end();
 	begin_session();
 	PG_TRY();
 	{
@@ -314,7 +329,7 @@ sleep_on(void)
 
 		CHECK_FOR_INTERRUPTS();
 		reload();
-		if (left == 0 || is_to_end())
+		if (left == 0 || (is_to_end() && !was_to_end))
 			return true;
 		if (job_slot_must_leave() || (left > 1000 && job_slot_is_wanted()))
 			return false;
@@ -377,12 +392,13 @@ judge(const ErrorData *error)
 	}
 	PG_CATCH();
 	{
-		/* the catalogue cannot be read, or the job is locked: later again */
+		/* the job is locked, or its tables cannot be read, or written for want of room: later again */
 		MemoryContextSwitchTo(runner.run.context);
 		EmitErrorReport();
 		FlushErrorState();
 		AbortOutOfAnyTransaction();
-		runner.wait_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), 1000);
+		if (runner.wait_until == 0)
+			(void) wait_longer();
 	}
 	PG_END_TRY();
 	end_session();
