@@ -38,7 +38,7 @@ EXCEPTION
 		RETURN sqlstate || ': ' || sqlerrm ||
 			CASE WHEN detail <> '' THEN E'\n  detail: ' || detail ELSE '' END ||
 			CASE WHEN hint <> '' THEN E'\n  hint: ' || hint ELSE '' END ||
-			coalesce(E'\n  context: ' || substring(context FROM '^argument[^\n]*'), '');
+			coalesce(E'\n  context: ' || substring(context FROM '^(?:argument|verb)[^\n]*'), '');
 END
 $$;
 CREATE TABLE reviews (id bigint PRIMARY KEY, title varchar(80), body text, stars int, label text, score real, embedding real[], answer jsonb, made_by text, made_by_version int);

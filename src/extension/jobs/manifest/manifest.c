@@ -252,8 +252,8 @@ infer_job_manifest(PG_FUNCTION_ARGS)
 	if (record == NULL || !may_see_job_of(owner_here(record->origin, record->owner, record->owner_name)))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("job " INT64_FORMAT " does not exist", job),
-				 errhint("infer.jobs lists those that you may see.")));
+				 errmsg("there is no job " INT64_FORMAT, job),
+				 errhint("See infer.jobs for those there are.")));
 	shards = job_shards(job, &shards_count);
 	PG_RETURN_JSONB_P(manifest(record, shards, shards_count));
 }

@@ -156,6 +156,7 @@ plan_parse_names(const char *text, const char *argument)
 	if (!SplitIdentifierString(pstrdup(text), ',', &names) || names == NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_NAME),
+				 text[strspn(text, " ")] == '\0' ? errmsg("\"%s\" names no column", argument) :
 				 errmsg("\"%s\" does not name columns: %s", argument, text),
 				 errhint("Write names as in SQL, with commas between them; in double quotes if they have upper-case letters or other characters.")));
 	foreach(cell, names)

@@ -216,6 +216,29 @@ find_verb(const char *name)
 	return def;
 }
 
+static void
+tell_why_verb(void *arg)
+{
+	errcontext("%s", (const char *) arg);
+}
+
+/* Whether the model does that; an error about a verb that nobody named says where it comes from. */
+static void
+check_verb(const PlanWork *work)
+{
+	const JobColumn *output = &work->plan->output;
+	ErrorContextCallback callback = {.previous = error_context_stack,.callback = tell_why_verb};
+
+	if (work->request->verb == NULL)
+	{
+		callback.arg = psprintf("verb \"%s\" of a job, which is meant because column \"%s\" is of type %s",
+								work->verb_name, output->name, format_type_be(output->type));
+		error_context_stack = &callback;
+	}
+	(void) infer_result_wanted(work->model, work->plan->verb->verb);
+	error_context_stack = callback.previous;
+}
+
 /* ---- class, options, width ---- */
 
 static void
@@ -346,7 +369,7 @@ plan_output(PlanWork *work)
 	set_version_column(work);
 	work->verb_name = request->verb != NULL ? request->verb : verb_of_type(work);
 	plan->verb = find_verb(work->verb_name);
-	(void) infer_result_wanted(work->model, plan->verb->verb);
+	check_verb(work);
 	plan->result_type = get_func_rettype(verb_function(plan->verb->source));
 	check_assignment(work);
 	check_class(work);
