@@ -88,7 +88,7 @@ tensor_multiply(tensor_f32 &sums, const tensor_a &a, const tensor_b &b)
 #if TENSOR_MISSING
 	__trap();
 #else
-	asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
 				 "{%0, %1, %2, %3};"
 				 : "+f"(sums.r[0]), "+f"(sums.r[1]), "+f"(sums.r[2]), "+f"(sums.r[3])
 				 : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "r"(b.r[0]), "r"(b.r[1]));
@@ -102,7 +102,7 @@ tensor_multiply_s8(tensor_s32 &sums, const tensor_a &a, const tensor_b &b)
 #if TENSOR_MISSING
 	__trap();
 #else
-	asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+	asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
 				 "{%0, %1, %2, %3};"
 				 : "+r"(sums.r[0]), "+r"(sums.r[1]), "+r"(sums.r[2]), "+r"(sums.r[3])
 				 : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "r"(b.r[0]), "r"(b.r[1]));
@@ -115,7 +115,7 @@ tensor_multiply_u8(tensor_s32 &sums, const tensor_a &a, const tensor_b &b)
 #if TENSOR_MISSING
 	__trap();
 #else
-	asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+	asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
 				 "{%0, %1, %2, %3};"
 				 : "+r"(sums.r[0]), "+r"(sums.r[1]), "+r"(sums.r[2]), "+r"(sums.r[3])
 				 : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "r"(b.r[0]), "r"(b.r[1]));
