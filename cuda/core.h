@@ -9,6 +9,7 @@
  *	queue.cu	enqueue, poll, wait			run.cu		what a run puts on its stream
  *	watch.cu	the watcher					graph.cu	captured runs
  *	constant.cu	what programs read			estimate.cu	predictions
+ *	load.cu		kernels of programs
  */
 #ifndef CUDA_CORE_H
 #define CUDA_CORE_H
@@ -164,6 +165,9 @@ extern uint64_t cuda_constants_add(cuda_constants *constants, const void *data, 
 extern void cuda_constants_cut(cuda_constants *constants, uint32_t count);
 extern void cuda_constants_free(cuda_constants *constants);
 extern bool cuda_constants_upload(cuda_constants *constants, device_program *program, status *status);
+
+/* load.cu: of all that the program's plans may launch, so that no run has to wait for it. */
+extern bool cuda_kernels_load(const device_program *program, status *status);
 
 /* host.cu: the programs of ops without a kernel, and what crosses. */
 extern bool cuda_hosts_compile(device_program *program, const device_graph *graph, status *status);

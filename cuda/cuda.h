@@ -45,6 +45,7 @@ extern "C"
 #include "kernels/kernel.h"
 
 #define CUDA_GPUS_MAX		16
+#define CUDA_KERNELS_MAX	1024	/* that are remembered as loaded */
 #define CUDA_NUMERICS		1		/* raised whenever the bits of some kernel change: part of numerics_id */
 
 struct cuda_device;
@@ -65,8 +66,9 @@ struct cuda_gpu
 	double		bytes_second;		/* of its memory */
 	cudaStream_t loading;			/* cuda_upload's: one at a time, under its lock */
 	pthread_mutex_t loading_lock;
-	pthread_mutex_t lock;			/* of arenas */
+	pthread_mutex_t lock;			/* of arenas and kernels */
 	struct cuda_arena *arenas;
+	const void *kernels[CUDA_KERNELS_MAX];	/* that have been loaded */
 	struct cuda_watcher *watcher;
 	struct cuda_graphs *graphs;
 	float		slower;				/* atomic: measured by predicted time of runs, a moving mean */
@@ -103,8 +105,8 @@ extern bool cuda_gpu_fails(cuda_gpu *gpu, cudaStream_t stream, cudaError_t error
 extern bool cuda_usable(const cuda_device *device, status *status);
 
 /*
- * Each file with kernels is a module of CUDA's, which the driver loads, or makes of PTX, when one of its kernels is first asked for.
- * CUDA_MODULE, once in each such file, has that done while a GPU is started rather than within a call.
+ * Each file with kernels is a module of CUDA's, which the driver opens, or makes of PTX, when one of its kernels is first asked for.
+ * CUDA_MODULE, once in each such file, has that done while a GPU is started rather than while a model is loaded.
  */
 struct cuda_module
 {
@@ -322,6 +324,7 @@ struct cuda_run						/* on the stack of enqueue, or while a graph is captured */
 	uint8_t *const *bindings;		/* the array is the host's */
 	const uint8_t *constants;
 	uint8_t    *scratch;
+	bool		loading;			/* kernels are loaded, none is launched, and addresses are of nothing: load.cu */
 	uint64_t	lead_base[DEVICE_LEADS];	/* bytes into the arena */
 	cudaError_t error;				/* the first failure of a launch */
 };
@@ -370,13 +373,33 @@ cuda_blocks(uint64_t work, unsigned threads)
 	return blocks == 0 ? 1 : blocks > 0x7FFFFFFF ? 0x7FFFFFFF : (unsigned) blocks;
 }
 
+/* load.cu: whether a kernel has been loaded on the GPU; that it has. */
+extern bool cuda_kernel_known(cuda_gpu *gpu, const void *kernel);
+extern void cuda_kernel_remember(cuda_gpu *gpu, const void *kernel);
+
+/* Has its code on the current GPU, so that its first launch need not load it. */
+template <class... P>
+static inline cudaError_t
+cuda_kernel_load(cuda_gpu *gpu, void (*kernel)(P...))
+{
+	cudaFuncAttributes attributes;
+	cudaError_t error;
+
+	if (cuda_kernel_known(gpu, (const void *) kernel))
+		return cudaSuccess;
+	error = cudaFuncGetAttributes(&attributes, kernel);
+	if (error == cudaSuccess)
+		cuda_kernel_remember(gpu, (const void *) kernel);
+	return error;
+}
+
 /* Launches a kernel of a plan; after a failure nothing more is launched. */
 template <class... P, class... A>
 static inline void
 cuda_launch(cuda_run *run, void (*kernel)(P...), dim3 grid, dim3 block, A... args)
 {
 	if (run->error == cudaSuccess)
-		run->error = gpu_launch(kernel, grid, block, run->stream, args...);
+		run->error = run->loading ? cuda_kernel_load(run->gpu, kernel) : gpu_launch(kernel, grid, block, run->stream, args...);
 }
 
 #endif /* CUDA_CUDA_H */

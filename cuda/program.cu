@@ -329,7 +329,8 @@ cuda_compile(device *base, const device_graph *graph, status *status)
 		good = status_set(status, INFER_ERROR_MEMORY, "out of memory for the constants of a program");
 	if (good)
 		compile_bindings(program, graph);
-	good = good && cuda_hosts_compile(program, graph, status) && cuda_constants_upload(&constants, program, status);
+	good = good && cuda_hosts_compile(program, graph, status) && cuda_constants_upload(&constants, program, status) &&
+		cuda_kernels_load(program, status);
 	cuda_constants_free(&constants);
 	if (good)
 		return program;

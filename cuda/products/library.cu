@@ -306,7 +306,9 @@ launch_library(const cuda_plan *plan, cuda_run *run)
 	int64_t		rows = product_rows(plan, run);
 	bool		done;
 
-	if (run->error != cudaSuccess || rows == 0)
+	if (run->error == cudaSuccess && run->loading && shape->separate)
+		run->error = cuda_kernel_load(run->gpu, library_finish_kernel);
+	if (run->error != cudaSuccess || run->loading || rows == 0)
 		return;
 	done = shape->separate ? run_separate(plan, run, library, choice, operands, rows) :
 		library_multiply(library, (uint32_t) run->gpu_index, choice, &operands, rows, run->stream) == LIBRARY_DONE;

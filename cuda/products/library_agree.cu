@@ -227,6 +227,19 @@ run_all(cuda_device *device, const library_choice *choice, const agree_memory *m
 	return error;
 }
 
+static cudaError_t
+load_kernels(cuda_gpu *gpu)
+{
+	const cudaError_t errors[] = {
+		cuda_kernel_load(gpu, agree_fill), cuda_kernel_load(gpu, agree_compare), cuda_kernel_load(gpu, agree_exact)
+	};
+
+	for (cudaError_t error : errors)
+		if (error != cudaSuccess)
+			return error;
+	return cudaSuccess;
+}
+
 /* The check itself, within memory that is there.  Nothing waits in a call for what may hang: copies to the stack come last. */
 static cudaError_t
 check(cuda_device *device, const library_choice *choice, const agree_memory *memory, library_result *result, uint32_t *verdict)
@@ -240,7 +253,9 @@ check(cuda_device *device, const library_choice *choice, const agree_memory *mem
 		error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
 	if (error != cudaSuccess)
 		return error;
-	error = run_all(device, choice, memory, stream, result);
+	error = load_kernels(gpu);
+	if (error == cudaSuccess)
+		error = run_all(device, choice, memory, stream, result);
 	if (error == cudaSuccess && *result == LIBRARY_FAILS)
 		error = cudaErrorUnknown;
 	ended = cuda_watch_stream(gpu, stream, predict(gpu, choice));

@@ -246,7 +246,7 @@ extern cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 extern cudaError_t emulation_malloc(void **memory, size_t bytes);
 extern cudaError_t emulation_host_alloc(void **memory, size_t bytes, unsigned flags);
 extern cudaError_t emulation_function_set(const void *kernel, cudaFuncAttribute attribute, int value);
-extern cudaError_t emulation_function_get(cudaFuncAttributes *attributes, const void *kernel, const char *file);
+extern cudaError_t emulation_function_get(cudaFuncAttributes *attributes, const void *kernel);
 }
 
 typedef void (*emulation_run_fn)(const void *call);
@@ -289,7 +289,7 @@ template <class T>
 static inline cudaError_t
 cudaFuncGetAttributes(cudaFuncAttributes *attributes, T *kernel)
 {
-	return emulation_function_get(attributes, (const void *) kernel, __BASE_FILE__);
+	return emulation_function_get(attributes, (const void *) kernel);
 }
 
 #endif /* EMULATION_RUNTIME_H */

@@ -14,7 +14,6 @@
 #include "call.h"
 
 #include <set>
-#include <string>
 
 /* ---- copies ---- */
 
@@ -208,16 +207,17 @@ kernel_work::run(int device)
 	return true;
 }
 
-/* By GPU and source: what a kernel has been asked for of, so that a launch need not load, or make, code. */
-static std::set<std::pair<int, std::string>> &modules = *new std::set<std::pair<int, std::string>>;
+/* Kernels that a GPU has been asked about, so that a launch need not load their code: CUDA is lazy. */
+static std::set<std::pair<int, const void *>> &loaded = *new std::set<std::pair<int, const void *>>;
 
+/* Those of tests may be late. */
 static void
-module_needed(int device, const char *file)
+kernel_needed(int device, const void *kernel, const char *file)
 {
 	const char *suffix = strrchr(file, '.');
 
-	if (suffix != nullptr && strcmp(suffix, ".cu") == 0 && modules.count({device, file}) == 0)
-		emulation_report("a kernel of %s was launched before its module was loaded", file);
+	if (suffix != nullptr && strcmp(suffix, ".cu") == 0 && loaded.count({device, kernel}) == 0)
+		emulation_report("%s of %s was launched before it was loaded", emulation_name(kernel), file);
 }
 
 static bool
@@ -240,7 +240,7 @@ emulation_launch(const void *kernel, emulation_run_fn run, emulation_destroy_fn 
 	CALL_BEGIN("cudaLaunchKernel", CALL_WORKS);
 	stream_ref	stream = stream_find(handle, call.device);
 
-	module_needed(call.device, file);
+	kernel_needed(call.device, kernel, file);
 	if (stream == nullptr || stream->device != call.device)
 		return call.done(cudaErrorInvalidResourceHandle);
 	if (!launch_fits(grid, block))
@@ -259,11 +259,11 @@ emulation_function_set(const void *kernel, cudaFuncAttribute attribute, int valu
 }
 
 extern "C" cudaError_t
-emulation_function_get(cudaFuncAttributes *attributes, const void *kernel, const char *file)
+emulation_function_get(cudaFuncAttributes *attributes, const void *kernel)
 {
 	CALL_BEGIN("cudaFuncGetAttributes", CALL_MAKES);
 
-	modules.insert({call.device, file});
+	loaded.insert({call.device, kernel});
 	*attributes = {};
 	attributes->maxThreadsPerBlock = EMULATION_THREADS_MAX;
 	attributes->numRegs = 32;
