@@ -126,7 +126,7 @@ extern void infer_shared_add(const char *name, Size size, void **memory, void (*
 /* Raises the error with the line to add, unless the library was preloaded. */
 extern void infer_require_preload(void);
 
-/* ---- supervisor.c ---- */
+/* ---- supervisor/ ---- */
 
 extern void infer_supervisor_init(void);	/* registers the background worker */
 
