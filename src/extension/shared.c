@@ -4,7 +4,7 @@
  *
  * Parts, one of each module that has something to share; they are made together.  The extension's own is
  * one struct InferShared, filled by the supervisor (engine_*, supervisor_*) and by
- * backends (restart_requested, guilty, measured), and by preload.c's workers (preload_retry); its
+ * backends (restart_requested, guilty, measured), and by workers of preload/ (preload_retry); its
  * lock protects all of it but the atomics.
  */
 #include "postgres.h"

@@ -6,7 +6,7 @@
  * that fails says so by UNLOAD; one that was interrupted while it waited closes the
  * connection: either way the engine asks the next.
  *
- * A load may be asked for outside of any transaction (preload.c does): what reads the
+ * A load may be asked for outside of any transaction (preload/ does): what reads the
  * catalogue then has a transaction of its own, which ends before the engine is waited for.
  */
 #include "postgres.h"
