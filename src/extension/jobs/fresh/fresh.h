@@ -26,7 +26,8 @@
  * Files
  *	table.c		infer.fresh ⇄ structs				define.c		arguments → triggers
  *	definition.c	triggers → texts
- *	triggers.c	what the triggers call				marks.c			shared memory, at commit
+ *	triggers.c	what the triggers call				version.c		what a settled row says
+ *	notes.c		in a transaction, until its commit	marks.c			in shared memory (places.h)
  *	keep.c		the SQL functions					shown.c			what is to be seen
  *	scan.c		marks → jobs
  *	failed.c	rows that a version fails on
@@ -134,7 +135,7 @@ extern void fresh_depend(const Fresh *fresh, const FreshDefinition *definition, 
 extern char *fresh_trigger_name(int64 number);
 extern char *fresh_clear_name(int64 number);
 
-/* ---- marks.c ---- */
+/* ---- version.c ---- */
 
 typedef struct FreshVersion			/* what a settled row says */
 {
@@ -148,9 +149,16 @@ extern char *fresh_version_text(const char *model, int32 number);
 extern char *fresh_version_failed(const char *model, int32 number);
 extern uint64 fresh_text_hash(const char *text, Size length);
 
+/* Whether a version column's value, not NULL, says that version. */
+extern bool fresh_version_says(const FreshVersion *version, Datum value, Oid type);
+
+/* ---- notes.c ---- */
+
 /* In a transaction: at its commit the column is marked. */
 extern void fresh_mark(int64 number, bool all);
 extern void fresh_note(int64 number, Datum version, bool isnull, Oid type);
+
+/* ---- marks.c ---- */
 
 typedef struct FreshMarks
 {
