@@ -15,7 +15,8 @@
  *	sets.c			calls that give several rows
  *	profile.c		infer.profile
  *	site.c			many calls of one place in a plan
- *	rows.c			those of them that are sent together: adding, sending, waiting
+ *	rows.c			those of them that are sent together: beginning, sending, waiting
+ *	add.c			a row more of these
  *	answers.c		their results and errors
  *	memo.c			results that a site remembers
  *	cost.c			what a call costs, for the planner

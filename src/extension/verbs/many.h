@@ -1,6 +1,15 @@
 /*
  * many.h
- *	  What the files about many calls at once (site.c, rows.c, answers.c) share.
+ *	  What the files about many calls at once (site.c, rows.c, add.c, answers.c) share.
+ *
+ * Nouns
+ *	part		the rows that ask the same model: one request
+ *	ticket		what the caller knows a row by; equal rows have the same one
+ *
+ * Invariants
+ *	- A part's asked stays as long as the part: it is counted in users.
+ *	- An entry of the memo is pending exactly as long as a ticket of rows that are not ended refers to
+ *	  it, and its result was not made; whoever looks it up meanwhile from other rows computes it again.
  */
 #ifndef INFER_VERBS_MANY_H
 #define INFER_VERBS_MANY_H

@@ -3,7 +3,7 @@
  *	  One call in a plan: what it asks, of models that its names mean, and what it counts.
  *
  * Invariants
- *	- A model is looked at anew, and the privilege checked, for each request (rows.c): within a
+ *	- A model is looked at anew, and the privilege checked, for each request (add.c): within a
  *	  statement the snapshot is the same, and so are the answers.
  *	- An asked is never freed while rows refer to it; nor from a reset callback: contexts of a plan
  *	  are deleted in no certain order.  Entries of the memo, and what counts references, lie in the
