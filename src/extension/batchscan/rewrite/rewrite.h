@@ -128,17 +128,22 @@ extern bool infer_reading_sees_changes(const PlannedStmt *statement, Plan *plan)
 extern bool infer_hoist_collect(Node *node, Hoist *hoist);
 extern Node *infer_hoist_rewrite(Node *node, Hoist *hoist);
 
-/* The same within a guard (over INDEX_VAR, NULL: none) more. */
-extern Node *infer_hoist_guarded(Node *node, Expr *guard, Hoist *hoist);
-
 /* Its children are evaluated whenever it is. */
 extern bool infer_is_transparent(const Node *node);
 
-/* (all of the arguments) IS what */
-extern Expr *infer_make_test(BoolTestType what, BoolExprType operator, List *arguments);
-
 /* Over INDEX_VAR → over OUTER_VAR, for whoever reads the node's columns as they are. */
 extern Node *infer_index_to_outer(Node *node);
+
+/* ---- guards.c ---- */
+
+/* As infer_hoist_rewrite, within a guard (over INDEX_VAR, NULL: none) more. */
+extern Node *infer_hoist_guarded(Node *node, Expr *guard, Hoist *hoist);
+extern Node *infer_hoist_case(CaseExpr *expression, Hoist *hoist);
+extern Node *infer_hoist_coalesce(CoalesceExpr *expression, Hoist *hoist);
+extern Node *infer_hoist_and_or(BoolExpr *expression, Hoist *hoist);
+
+/* (all of the arguments) IS what */
+extern Expr *infer_make_test(BoolTestType what, BoolExprType operator, List *arguments);
 
 /* ---- node.c ---- */
 
