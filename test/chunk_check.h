@@ -68,6 +68,26 @@ chunk_better_end(const struct tokenizer *tokenizer, struct tokenizer_arena *aren
 	return false;
 }
 
+static inline uint32_t
+chunk_word_end(const uint8_t *text, uint32_t at, uint32_t size)
+{
+	uint32_t	length;
+
+	for (; at < size && !border_is_before_space(text, at, size); at += length)
+		utf8_decode(text + at, &length);
+	return at;
+}
+
+/* Whether a chunk ends within the first word behind next, which begins there. */
+static inline bool
+chunk_cuts_first(const char *text, uint32_t size, const struct chunk *chunk, uint32_t next)
+{
+	const uint8_t *data = (const uint8_t *) text;
+
+	return border_is_behind_space(data, next) && border_at(data, chunk->end_byte, size, true) < BORDER_WORD &&
+		chunk_word_end(data, next, size) > chunk->end_byte;
+}
+
 /* NULL: everything holds of the text's chunks; else what does not. */
 static inline const char *
 chunks_broken(const struct tokenizer *tokenizer, struct tokenizer_arena *arena, const struct chunks *chunks, const char *text,
@@ -101,6 +121,8 @@ chunks_broken(const struct tokenizer *tokenizer, struct tokenizer_arena *arena, 
 			return "more overlap than asked for";
 		if (chunk_better_end(tokenizer, arena, text, size, chunk, next, tokens_max, border))
 			return "a chunk could end at a better border";
+		if (chunk->start_byte < done && chunk_cuts_first(text, size, chunk, next))
+			return "a chunk with an overlap cuts its first word";
 		done = chunk->end_byte;
 	}
 	return chunk_only_spaces(text, done, size) ? NULL : "text is missing at the end";

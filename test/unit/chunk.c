@@ -111,6 +111,8 @@ test_small(void)
 	tap_ok(are(wordpiece, "a b a b a", 5, 1, CHUNK_TOKEN, "a b a|a b a") && are(wordpiece, "a b a b a", 5, 2, CHUNK_TOKEN, "a b a|b a b|a b a"),
 		   "chunks overlap");
 	tap_ok(are(wordpiece, "a b aaa b", 6, 2, CHUNK_TOKEN, "a b|b aaa|b") && are(wordpiece, "aaaaaaa", 5, 1, CHUNK_TOKEN, "aaa|aaa|aaa"), "by whole words");
+	tap_ok(are(wordpiece, "a b aaaa b", 6, 2, CHUNK_TOKEN, "a b|aaaa|b") && are(wordpiece, "a b aaaaa b", 6, 2, CHUNK_TOKEN, "a b|aaaa|aaa b"),
+		   "an overlap that cuts the word behind it is given up");
 	tap_ok(are(wordpiece, "\xe4\xb8\xad\xe4\xb8\xad\xe4\xb8\xad\xe4\xb8\xad", 5, 1, CHUNK_TOKEN, "\xe4\xb8\xad\xe4\xb8\xad\xe4\xb8\xad|\xe4\xb8\xad\xe4\xb8\xad"),
 		   "ideographs are words");
 	tap_ok(are(wordpiece, "a b! a b a b", 7, 0, CHUNK_SENTENCE, "a b!|a b a b") && are(wordpiece, "a b! a b a b", 7, 0, CHUNK_TOKEN, "a b! a b|a b"),
@@ -267,7 +269,8 @@ static void
 test_long(const struct tokenizer *tokenizer, const char *name)
 {
 	static const char *const units[] = {"a", " ", "z", "\xcc\x81", "a b", "a. ", "ab! ab abc i\n\n", "\xe4\xb8\xad", ")", "a                    ", "A", "\xf0\x9f\x87\xa9",
-	"(\xe4\xb8\xad\xe3\x80\x82", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa "};
+	"(\xe4\xb8\xad\xe3\x80\x82", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa ",
+	"b b b b b b b b b b b b b b b b b b b b b b b b b b b b b b b b b b b b b b b b aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa "};
 	uint32_t	wrong = 0;
 	double		most = 0;
 

@@ -15,8 +15,9 @@
  *	many tokens all the same, the search is repeated before the first one without room; behind some
  *	words, or within one, it is one, two, four, ... tokens earlier.  Tokens of windows are only hints
  *	where to look, so before a word is cut the chunk that ends with the first word is tokenized.
- *	If there is no such place behind done, the overlap is given up; then clusters are; then ever
- *	shorter pieces are tried, for tokens of which many stand for the same long piece of text.
+ *	If that has too many, or if there is no such place behind done, the overlap is given up; then
+ *	words are; then clusters; then ever shorter pieces are tried, for tokens of which many stand for
+ *	the same long piece of text.
  */
 #include "chunk.h"
 
@@ -224,13 +225,16 @@ fit_word(struct chunker *chunker, struct spot start, struct spot done, uint32_t 
 	return FOUND;
 }
 
-/* An end that leaves the chunk, tokenized by itself, as many tokens as there is room for. */
+/*
+ * An end that leaves the chunk, tokenized by itself, as many tokens as there is room for.  With an
+ * overlap it does not cut a word that begins at done.
+ */
 static enum outcome
 fit_end(struct chunker *chunker, struct spot start, struct spot done, uint32_t window, bool clusters, struct spot *end)
 {
 	const struct text_tokens *tokens;
 	uint32_t	limit = limit_of(chunker, 0), back = 0, words = 0, reading = window;
-	bool		cut = !clusters;	/* words may be */
+	bool		cut = !clusters;	/* a word may be */
 
 	for (;;)
 	{
@@ -240,7 +244,7 @@ fit_end(struct chunker *chunker, struct spot start, struct spot done, uint32_t w
 		{
 			enum outcome outcome = fit_word(chunker, start, done, window, end);
 
-			if (outcome != NONE)
+			if (outcome != NONE || (start.byte != done.byte && border_is_behind_space(chunker->text, done.byte)))
 				return outcome;
 			cut = true;
 		}

@@ -17,7 +17,8 @@
  *	- Each chunk begins behind the beginning of the one before it and ends behind its end.
  *	- The overlap begins where a word begins, so that it has at most as many of the tokens of the
  *	  chunk before as are asked for, and often somewhat fewer; none where no word begins among them,
- *	  or where the next chunk would hold nothing new.  In a word that is cut it begins at a token.
+ *	  or where the next chunk would hold nothing new, or cut the first word that is new.  In a word that
+ *	  is cut already it begins at a token.
  *	- A chunk ends at the last border of the kind that is asked for inside the limit; where there
  *	  is none at the last of the next kind that has one, in this order:
  *		paragraph	before white space with a blank line in it
