@@ -8,7 +8,7 @@
  * that cannot overflow.
  *
  *	clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -Isrc \
- *		test/fuzz/protocol.c src/protocol/*.c -o fuzz && ./fuzz -max_total_time=30
+ *		test/fuzz/protocol.c src/protocol/protocol.c -o fuzz && ./fuzz -max_total_time=30
  */
 #include <stdlib.h>
 #include <string.h>
