@@ -765,6 +765,13 @@ device_has_memory(const struct device *device)
 	return device->ops->buffer_alloc != NULL;
 }
 
+/* The GPUs that it computes on, each with its memory and a copy of every model; of another device 1. */
+static inline uint32_t
+device_units(const struct device *device, const struct device_info *info)
+{
+	return device->host != NULL && info->threads > 0 ? info->threads : 1;
+}
+
 /* What bounds its memory, for hints: "infer.memory", "infer.gpu_memory". */
 static inline const char *
 device_memory_setting(const struct device *device)

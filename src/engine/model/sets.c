@@ -13,7 +13,10 @@
 void
 model_sets_init(struct model_sets *sets, struct model *model, struct device *device, size_t set_size)
 {
-	*sets = (struct model_sets) {.model = model, .device = device, .set_size = set_size};
+	struct device_info info = {0};
+
+	device->ops->info(device, &info);
+	*sets = (struct model_sets) {.model = model, .device = device, .set_size = set_size, .units = device_units(device, &info)};
 	pthread_mutex_init(&sets->lock, NULL);
 }
 
@@ -52,8 +55,10 @@ model_sets_give(struct model_sets *sets, struct model_set *set)
 void
 model_sets_count(struct model_sets *sets, struct model_set *set, uint64_t bytes)
 {
-	__atomic_fetch_add(&sets->model->bytes, bytes - set->bytes, __ATOMIC_RELAXED);
-	set->bytes = bytes;
+	uint64_t	share = bytes / sets->units;
+
+	__atomic_fetch_add(&sets->model->bytes, share - set->bytes, __ATOMIC_RELAXED);
+	set->bytes = share;
 }
 
 struct model_set *

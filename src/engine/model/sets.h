@@ -13,7 +13,8 @@
  *	  a set that none of them has.
  *	- Of those that fit the one that was given back last is taken, so the set that a model uses alone is the
  *	  one that has grown; a model has as many sets as runs were ever under way at once.
- *	- What all sets take counts in model.bytes; any thread may read that.
+ *	- What all sets take counts in model.bytes; any thread may read that.  Sets of several GPUs count as what they take of
+ *	  one on average, since the budget is that of each.
  */
 #ifndef ENGINE_MODEL_SETS_H
 #define ENGINE_MODEL_SETS_H
@@ -31,7 +32,7 @@ struct model_set
 {
 	struct model_set *next;			/* while nobody has it */
 	struct device_queue *place;		/* NULL: nobody's in particular */
-	uint64_t	bytes;				/* as counted in model.bytes */
+	uint64_t	bytes;				/* as counted in model.bytes: a GPU's share */
 };
 
 struct model_sets
@@ -40,6 +41,7 @@ struct model_sets
 	struct device *device;
 	struct model *model;
 	size_t		set_size;
+	uint32_t	units;				/* GPUs, or 1 */
 	struct model_set *free;			/* last given back first */
 };
 

@@ -16,8 +16,8 @@ lanes_open(struct engine *engine, struct status *status)
 	engine->lanes = calloc(count, sizeof(*engine->lanes));
 	if (engine->lanes == NULL)
 		return status_set(status, INFER_ERROR_MEMORY, "out of memory for the device's queues");
-	engine->units_count = engine->device->host != NULL ? engine->info.threads : 1;	/* of a GPU's device: GPUs */
-	if (engine->units_count < 1 || engine->units_count > count)
+	engine->units_count = device_units(engine->device, &engine->info);
+	if (engine->units_count > count)
 		engine->units_count = 1;
 	for (; engine->lanes_count < count; engine->lanes_count++)
 	{
