@@ -169,7 +169,7 @@ the_kept_column(FunctionCallInfo fcinfo, Oid table)
 				 errmsg("more than one column of \"%s\" is kept fresh%s%s%s", get_rel_name(table),
 						model != NULL ? " by model \"" : "", model != NULL ? infer_model_name_shown(model) : "",
 						model != NULL ? "\"" : ""),
-				 errhint("Say which one with output => ....")));
+				 errhint("Say which one: output => '...'.")));
 	return linitial(kept);
 }
 
