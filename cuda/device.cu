@@ -245,7 +245,7 @@ start_gpu(cuda_device *device, cuda_gpu *gpu, uint64_t budget, status *status)
 	return cuda_graphs_start(gpu, status) && cuda_watcher_start(gpu, status);
 }
 
-/* Eight digits that tell hosts apart, since what a GPU has no kernel for is computed there (FNV-1a). */
+/* Eight digits that tell texts apart (FNV-1a). */
 static uint32_t
 digest(const char *text)
 {
@@ -256,16 +256,31 @@ digest(const char *text)
 	return hash;
 }
 
+/*
+ * What bits depend on beside the architecture: the host, which computes what a GPU has no kernel for; and where the library
+ * multiplies, the very model of GPU, since it proposes algorithms by that and by how many multiprocessors there are.
+ */
+static uint32_t
+numerics_digest(const cuda_device *device)
+{
+	device_info host = {};
+	char		text[256];
+
+	device->base.host->ops->info(device->base.host, &host);
+	snprintf(text, sizeof(text), "%s", host.numerics_id);
+	if (device->products_library != nullptr)
+		snprintf(text, sizeof(text), "%s, %s, %d", host.numerics_id, device->gpus[0].name, device->gpus[0].processors);
+	return digest(text);
+}
+
 static void
 name_device(cuda_device *device, int others)
 {
-	device_info host = {};
 	char		rest[48] = "";
 	bool		bf16 = device->gpus[0].sm >= GPU_SM_BF16;
 
-	device->base.host->ops->info(device->base.host, &host);
 	snprintf(device->numerics_id, sizeof(device->numerics_id), "cuda-sm%d-%d-lt%.16s%s-%08x", device->gpus[0].sm, CUDA_NUMERICS,
-			 device->library, bf16 ? "-bf16" : "", digest(host.numerics_id));
+			 device->library, bf16 ? "-bf16" : "", numerics_digest(device));
 	if (others > 0)
 		snprintf(rest, sizeof(rest), ", %d of another kind left out", others);
 	snprintf(device->description, sizeof(device->description), "%.64s", device->gpus[0].name);

@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "cuda_net.h"
 
@@ -247,6 +248,45 @@ translated(void *argument)
 	return strstr(info.detail, "code for sm_80, made anew at each start") == NULL;
 }
 
+#define IDS		4
+
+/* INFER_EMULATED_PROCESSORS and _CUBLASLT say what there is; argument: where the numerics id goes. */
+static int
+note_numerics(void *argument)
+{
+	struct status status;
+	struct device *device = open_cuda("cuda", 0, &status);
+	struct device_info info = {0};
+
+	if (device == NULL)
+		return 1;
+	device->ops->info(device, &info);
+	device_close(device);
+	memcpy(argument, info.numerics_id, sizeof(info.numerics_id));
+	return 0;
+}
+
+/* cuBLASLt proposes algorithms by the model of GPU and its multiprocessors. */
+static void
+test_numerics(void)
+{
+	static const char *const libraries[IDS] = {"", "", "fine", "fine"};
+	static const char *const processors[IDS] = {"4", "6", "4", "6"};
+	char		(*ids)[sizeof(((struct device_info *) NULL)->numerics_id)] =
+		mmap(NULL, IDS * sizeof(*ids), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	bool		there = ids != MAP_FAILED;
+
+	for (int i = 0; i < IDS && there; i++)
+	{
+		setenv("INFER_EMULATED_CUBLASLT", libraries[i], 1);
+		there = world("INFER_EMULATED_PROCESSORS", processors[i], note_numerics, ids[i]);
+	}
+	unsetenv("INFER_EMULATED_CUBLASLT");
+	tap_ok(there && strcmp(ids[0], ids[1]) == 0, "own kernels have the same bits on all GPUs of an architecture: %s", there ? ids[0] : "");
+	tap_ok(there && strcmp(ids[2], ids[3]) != 0, "cuBLASLt may have others where there are more multiprocessors: %s, %s",
+		   there ? ids[2] : "", there ? ids[3] : "");
+}
+
 static int
 emulated(void *argument)
 {
@@ -268,6 +308,7 @@ test_opening(void)
 	world_refuses("INFER_EMULATED_SM", "70", "cuda", "GPU 0, Emulated GPU, has compute capability 7.0, which is not served");
 	world_refuses(NULL, NULL, "cuda:3", "GPU 3 does not exist");
 	tap_ok(world("INFER_EMULATED_BUILT", "75", translated, NULL), "that kernels are built for another GPU is said");
+	test_numerics();
 }
 
 static void
