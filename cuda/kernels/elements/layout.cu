@@ -49,7 +49,7 @@ static void
 copy_units(const cuda_plan *plan, cuda_run *run, const copy_own *own)
 {
 	uint64_t	count = run->items[plan->lead] * own->units;
-	bool		narrow = count <= INT32_MAX && run->items[plan->lead] * own->units_x <= INT32_MAX;
+	bool		narrow = copy_narrow(plan, run, own);
 	const U    *x = (const U *) cuda_operand(plan, run, 0);
 	U		   *y = (U *) cuda_address(run, &plan->output);
 	dim3		grid(cuda_blocks(count, MAP_THREADS));
@@ -64,6 +64,11 @@ copy_units(const cuda_plan *plan, cuda_run *run, const copy_own *own)
 void
 copy_launch(const cuda_plan *plan, cuda_run *run, const copy_own *own)
 {
+	if (own->turn.matrices > 0)
+	{
+		copy_turn_launch(plan, run, own);
+		return;
+	}
 	switch (own->unit)
 	{
 		case 1:
@@ -137,6 +142,7 @@ cuda_make_copy(cuda_making *making)
 	}
 	gpu_loops_join(&own->loops, y->rank + 1, sizes, steps);
 	own->first = plan->i[0];
+	copy_turn_make(own);
 	copy_unite(own, shape_bytes(x->type), shape_item(y), shape_item(x));
 	plan->launch = launch_copy;
 	plan->bytes_item = 2 * (double) (shape_item(y) * shape_bytes(y->type));
@@ -303,13 +309,6 @@ struct gather_own
 	int64_t		unit;
 };
 
-template <class I>
-__device__ inline I
-divide(I n, uint64_t divisor, const gpu_divisor &by)
-{
-	return sizeof(I) == 4 ? (I) gpu_divide((uint32_t) n, by) : (I) (n / divisor);
-}
-
 template <class U, class I>
 __global__ void
 __launch_bounds__(MAP_THREADS)
@@ -319,10 +318,10 @@ gather_kernel(const gpu_batch *batch, gather_shape shape, const U *x, const void
 
 	for (I at = (I) gpu_thread(); at < count; at += (I) gpu_threads())
 	{
-		I			piece = divide(at, shape.units, shape.by_units);
+		I			piece = gpu_divide_by(at, shape.units, shape.by_units);
 		I			unit = at - piece * (I) shape.units;
-		I			row = divide(piece, shape.count, shape.by_count);
-		I			item = divide(row, shape.outer, shape.by_outer);
+		I			row = gpu_divide_by(piece, shape.count, shape.by_count);
+		I			item = gpu_divide_by(row, shape.outer, shape.by_outer);
 		I			place = piece - row * (I) shape.count + (shape.indices_shared ? 0 : item * (I) shape.count);
 		int64_t		index = shape.wide ? ((const int64_t *) indices)[place] : ((const int32_t *) indices)[place];
 		uint64_t	from = shape.x_shared ? row - item * (I) shape.outer : row;

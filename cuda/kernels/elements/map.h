@@ -53,6 +53,14 @@ gpu_divide(uint32_t n, const gpu_divisor &d)
 	return (__umulhi(n, d.factor) + n) >> d.shift;
 }
 
+/* I: uint32_t (n is below 2^31) or uint64_t */
+template <class I>
+__device__ inline I
+gpu_divide_by(I n, uint64_t divisor, const gpu_divisor &by)
+{
+	return sizeof(I) == 4 ? (I) gpu_divide((uint32_t) n, by) : (I) (n / divisor);
+}
+
 /* ---- loops ---- */
 
 template <int N>
@@ -132,7 +140,7 @@ gpu_loops_offsets(const gpu_loops<N> &loops, I at, I (&offset)[N])
 	for (int a = loops.rank - 1; a > 0; a--)
 	{
 		I			size = (I) loops.dims[a];
-		I			next = sizeof(I) == 4 ? (I) gpu_divide((uint32_t) at, loops.divisors[a]) : at / size;
+		I			next = gpu_divide_by(at, (uint64_t) size, loops.divisors[a]);
 
 		for (int o = 0; o < N; o++)
 			offset[o] += (at - next * size) * (I) loops.steps[o][a];
