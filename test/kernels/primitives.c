@@ -406,8 +406,24 @@ test_order(uint8_t type)
 static void
 test_places(uint8_t type)
 {
+	static const char *const singles[][3] = {
+		{"33", "31", "31"}, {"33", "32", "32"}, {"33", "33", "33"}, {"3", "1", "1"}, {"3", "0", "0"}, {"3,16", "7", "7,16"}, {"3,17", "7", "7,17"},
+		{"3,2", "17", "17,2"}, {"3,11", "3", "3,11"}
+	};
 	bool		fine = true;
 
+	for (uint8_t leads = 0; leads < 8; leads++)
+		for (size_t s = 0; s < sizeof(singles) / sizeof(*singles); s++)
+		{
+			/* of updates of one place the last stays, so that it shows in which order they come */
+			struct op_case c = {.op = {.op = DEVICE_OP_SCATTER, .fn = SCATTER_SET}, .inputs_count = 3};
+
+			c.tensors[0] = case_shaped(type, leads & 1, singles[s][0]);
+			c.tensors[1] = case_shaped(DEVICE_I64, leads >> 1 & 1, singles[s][1]);
+			c.tensors[2] = case_shaped(type, leads >> 2 & 1, singles[s][2]);
+			c.tensors[3] = case_shaped(type, lead_of(c.tensors, 3), singles[s][0]);
+			fine = compare(c, VALUES_PLACE, 1) && fine;
+		}
 	for (uint8_t leads = 0; leads < 8; leads++)
 		for (uint16_t fn = SCATTER_SET; fn <= (type == DEVICE_BOOL ? SCATTER_SET : SCATTER_MIN); fn++)
 		{

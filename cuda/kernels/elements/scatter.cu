@@ -183,15 +183,79 @@ scatter_kernel(const gpu_batch *batch, scatter_shape shape, const int64_t *place
 	}
 }
 
+/* Which of those lanes that have the same target the lane is, from 0 on. */
+static __device__ inline int
+scatter_turn(int64_t target)
+{
+	int			lane = threadIdx.x % 32;
+	int			turn = 0;
+
+	for (int l = 0; l < 31; l++)
+	{
+		int64_t		other = __shfl_sync(0xFFFFFFFF, target, l);
+
+		turn += l < lane && other == target;
+	}
+	return turn;
+}
+
+/*
+ * Pieces of a few elements: a warp has an item, and takes 32 neighbours of its updates at a time.  Those that meet in one element
+ * take turns, by their order.
+ */
+template <class T>
+__global__ void
+__launch_bounds__(MAP_THREADS)
+scatter_single_kernel(const gpu_batch *batch, scatter_shape shape, const int64_t *places, const T *updates, T *y)
+{
+	uint64_t	count = shape.places * shape.piece;
+	int			lane = threadIdx.x % 32;
+
+	for (uint64_t item = gpu_thread() / 32; item < batch->items[shape.lead]; item += gpu_threads() / 32)
+	{
+		const int64_t *place = places + (shape.places_shared ? 0 : item * shape.places);
+		const T    *from = updates + (shape.updates_shared ? 0 : item * count);
+		T		   *to = y + item * (uint64_t) shape.axis * shape.piece;
+
+		for (uint64_t first = 0; first < count; first += 32)
+		{
+			uint64_t	at = first + (uint64_t) lane;
+			int64_t		target = -1 - lane;
+			int			turn;
+
+			if (at < count)
+			{
+				uint64_t	j = at / shape.piece;
+
+				if (place[j] >= 0 && place[j] < shape.axis)
+					target = place[j] * (int64_t) shape.piece + (int64_t) (at - j * shape.piece);
+				else
+					gpu_fail(batch, shape.lead, item, GPU_ROW_INDEX);
+			}
+			turn = scatter_turn(target);
+			for (int t = 0; __any_sync(0xFFFFFFFF, turn >= t); t++)
+			{
+				if (turn == t && target >= 0)
+					to[target] = scatter_value(shape.fn, to[target], from[at]);
+				__syncwarp();
+			}
+		}
+	}
+}
+
+#define SCATTER_SINGLE	16			/* elements of a piece at most: of more, neighbours are near enough without */
+
 template <class T>
 static void
 launch_scatter(const cuda_plan *plan, cuda_run *run)
 {
 	const scatter_own *own = (const scatter_own *) plan->own;
+	bool		single = own->shape.piece <= SCATTER_SINGLE;
+	uint64_t	threads = run->items[plan->lead] * (single ? 32 : own->shape.piece);
 
 	copy_launch(plan, run, &own->copy);
 	if (own->shape.places > 0 && own->shape.piece > 0)
-		cuda_launch(run, scatter_kernel<T>, dim3(cuda_blocks(run->items[plan->lead] * own->shape.piece, MAP_THREADS)),
+		cuda_launch(run, single ? scatter_single_kernel<T> : scatter_kernel<T>, dim3(cuda_blocks(threads, MAP_THREADS)),
 					dim3(MAP_THREADS), run->batch, own->shape, (const int64_t *) cuda_operand(plan, run, 1),
 					(const T *) cuda_operand(plan, run, 2), (T *) cuda_address(run, &plan->output));
 }
