@@ -184,6 +184,7 @@ $server->safe_psql("UPDATE infer.job SET sqlstate = '53100' WHERE job = $others[
 $job = submit(q{'crowded', input => 'x', output => 'y'});
 $server->wait_for_log(qr/job $job waits 4 s: no room/);
 cmp_ok(refusals(), '>', 0, 'what a job waits for cannot be noted');
+is($server->safe_psql("SELECT chunk IS NULL, cardinality(pids) FROM infer.jobs WHERE job = $job"), 't|1', 'while it waits it has no chunk');
 sleep 2;
 unlike($server->log, qr/job $job waits 8 s/, 'it waits as long as it says, all the same');
 $server->safe_psql('DROP INDEX infer.no_room; DROP TRIGGER no_room ON crowded');

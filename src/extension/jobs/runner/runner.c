@@ -345,6 +345,8 @@ sit_out(void)
 {
 	bool		go_on;
 
+	if (runner.begun)
+		job_slot_phase(JOB_PHASE_READING, 0, 0);	/* of no chunk */
 	pgstat_report_activity(STATE_IDLE, NULL);
 	infer_client_stay(false);
 	go_on = sleep_on();
