@@ -88,6 +88,7 @@ struct cuda_device
 	char		library[32];		/* version of the library of products, "none" */
 	char		products[64];		/* what computes products, and why not the library */
 	char		lacks[48];			/* "cuBLASLt 13 not found", or "" */
+	char		left_out[104];		/* why a GPU that does not start does not, or "" */
 	struct cuda_library *products_library;	/* NULL: there is none */
 	char		numerics_id[64];
 	char		description[128];

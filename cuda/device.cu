@@ -3,8 +3,8 @@
  *	  The CUDA device: which GPUs there are, what they are, and what the library exports.
  *
  * A GPU is served if it has compute capability 7.5 or more.  Of several the first that is served decides: those of
- * the same name and architecture are used together, replicas of each other, and others are left out.  infer.device = cuda:N takes
- * that one alone.
+ * the same name and architecture are used together, replicas of each other, and others are left out, as is one that does not
+ * start.  infer.device = cuda:N takes that one alone.
  */
 #include "core.h"
 #include "products/library.h"
@@ -245,6 +245,51 @@ start_gpu(cuda_device *device, cuda_gpu *gpu, uint64_t budget, status *status)
 	return cuda_graphs_start(gpu, status) && cuda_watcher_start(gpu, status);
 }
 
+/* Of a GPU nothing of which is in use any more. */
+static void
+end_gpu(cuda_gpu *gpu)
+{
+	if (gpu->loading != nullptr && cudaSetDevice(gpu->ordinal) == cudaSuccess)
+		cudaStreamDestroy(gpu->loading);
+	pthread_mutex_destroy(&gpu->lock);
+	pthread_mutex_destroy(&gpu->loading_lock);
+	cudaGetLastError();
+}
+
+/* Those that do not start are left out.  false: none does, and why the first does not. */
+static bool
+start_gpus(cuda_device *device, uint64_t budget, status *status)
+{
+	struct status why = *status;
+
+	for (uint32_t g = 0; g < device->gpus_count;)
+	{
+		cuda_gpu   *gpu = &device->gpus[g];
+
+		pthread_mutex_init(&gpu->lock, nullptr);
+		pthread_mutex_init(&gpu->loading_lock, nullptr);
+		if (start_gpu(device, gpu, budget, status))
+		{
+			g++;
+			continue;
+		}
+		if (device->left_out[0] == '\0')
+		{
+			why = *status;
+			snprintf(device->left_out, sizeof(device->left_out), "%.100s", why.message);
+		}
+		cuda_watcher_stop(gpu);
+		cuda_graphs_stop(gpu);
+		end_gpu(gpu);
+		device->gpus_count--;
+		memmove(gpu, gpu + 1, (device->gpus_count - g) * sizeof(*gpu));	/* which have not been started */
+		status_clear(status);
+	}
+	if (device->gpus_count == 0)
+		*status = why;
+	return device->gpus_count > 0;
+}
+
 /* Eight digits that tell texts apart (FNV-1a). */
 static uint32_t
 digest(const char *text)
@@ -302,15 +347,7 @@ cuda_close(device *base)
 	}
 	cuda_library_close(device);
 	for (uint32_t g = 0; g < device->gpus_count; g++)
-	{
-		cuda_gpu   *gpu = &device->gpus[g];
-
-		if (gpu->loading != nullptr && cudaSetDevice(gpu->ordinal) == cudaSuccess)
-			cudaStreamDestroy(gpu->loading);
-		pthread_mutex_destroy(&gpu->lock);
-		pthread_mutex_destroy(&gpu->loading_lock);
-	}
-	cudaGetLastError();
+		end_gpu(&device->gpus[g]);
 	free(device);
 }
 
@@ -320,7 +357,6 @@ cuda_open(const device_options *options, status *status)
 	cuda_device *device;
 	int			count = 0;
 	int			others = 0;
-	bool		good;
 
 	if (options->host == nullptr)
 	{
@@ -338,17 +374,9 @@ cuda_open(const device_options *options, status *status)
 	device->base.ops = &cuda_device_ops;
 	device->base.host = options->host;
 	device->load_beat = options->load_beat;
-	good = choose_gpus(device, options->gpu, count, &others, status);
-	for (uint32_t g = 0; g < device->gpus_count; g++)
+	if (!choose_gpus(device, options->gpu, count, &others, status) || !start_gpus(device, options->gpu_memory, status))
 	{
-		pthread_mutex_init(&device->gpus[g].lock, nullptr);
-		pthread_mutex_init(&device->gpus[g].loading_lock, nullptr);
-	}
-	for (uint32_t g = 0; good && g < device->gpus_count; g++)
-		good = start_gpu(device, &device->gpus[g], options->gpu_memory, status);
-	if (!good)
-	{
-		cuda_close(&device->base);
+		free(device);
 		return nullptr;
 	}
 	cuda_library_open(device);
@@ -371,7 +399,8 @@ name_gpus(const cuda_device *device, char *name, size_t size)
 static void
 name_lacks(const cuda_device *device, char *detail, size_t size)
 {
-	size_t		used = (size_t) snprintf(detail, size, "%s", device->lacks);
+	size_t		used = (size_t) snprintf(detail, size, "%s%s%s", device->left_out,
+										 device->left_out[0] != '\0' && device->lacks[0] != '\0' ? ", " : "", device->lacks);
 
 	if (device->translates && used < size)
 		snprintf(detail + used, size - used, "%scode for sm_%d, made anew at each start", used > 0 ? ", " : "", device->gpus[0].sm);

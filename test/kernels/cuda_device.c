@@ -248,6 +248,49 @@ translated(void *argument)
 	return strstr(info.detail, "code for sm_80, made anew at each start") == NULL;
 }
 
+/* INFER_EMULATED_GPUS=3.  Each call while they are opened fails, once. */
+static int
+left_out(void *argument)
+{
+	const struct emulation_control *control = case_emulation();
+	bool		seen = false;
+
+	for (uint64_t call = 1; call < 1000; call++)
+	{
+		struct status status;
+		struct device *device;
+		struct device_info info = {0};
+		char		text[256] = "";
+		const char *failed;
+
+		control->fail(call, 2, EMULATION_FAILS_ONCE);
+		device = open_cuda("cuda", 0, &status);
+		failed = control->failed();
+		control->fail(0, 0, EMULATION_FAILS_ONCE);
+		if (device != NULL)
+		{
+			device->ops->info(device, &info);
+			device_close(device);
+		}
+		if (strcmp(info.name, "cuda:0,2") == 0)
+		{
+			seen = true;
+			if (info.threads != 2 || strncmp(info.detail, "GPU 1 ", 6) != 0 || strstr(info.description, "2 GPUs") == NULL)
+				return 1;
+		}
+		if (control->leaks(text, sizeof(text)) > 0)
+		{
+			printf("# %s: not freed: %s\n", failed, text);
+			return 1;
+		}
+		if (failed == NULL)
+			return device == NULL || !seen;
+		if (device == NULL && status.error == 0)
+			return 1;
+	}
+	return 1;
+}
+
 #define IDS		4
 
 /* INFER_EMULATED_PROCESSORS and _CUBLASLT say what there is; argument: where the numerics id goes. */
@@ -308,6 +351,7 @@ test_opening(void)
 	world_refuses("INFER_EMULATED_SM", "70", "cuda", "GPU 0, Emulated GPU, has compute capability 7.0, which is not served");
 	world_refuses(NULL, NULL, "cuda:3", "GPU 3 does not exist");
 	tap_ok(world("INFER_EMULATED_BUILT", "75", translated, NULL), "that kernels are built for another GPU is said");
+	tap_ok(world("INFER_EMULATED_GPUS", "3", left_out, NULL), "a GPU that does not start is left out, and that is said");
 	test_numerics();
 }
 
