@@ -12,6 +12,7 @@ my $three = sql_bytes(add_model(3));
 my $four = sql_bytes(add_model(4));
 my $nine = sql_bytes(add_model(9));
 my $five = sql_bytes(add_model(5));
+my $eight = sql_bytes(add_model(8));		# no other model has its bytes: engines know models by them alone
 
 # engine_timeout: engines are stopped here and must not be replaced for it.
 my $server = InferServer->start('infer.engine_timeout' => '1h');
@@ -74,7 +75,7 @@ $server->safe_psql(qq{
 $server->safe_psql(q{CREATE DATABASE "Odd. ""data@base"});
 my %odd = (database => 'Odd. "data@base');
 $server->safe_psql(qq{CREATE SCHEMA elsewhere; CREATE EXTENSION infer SCHEMA elsewhere;
-	SELECT infer.create_model('Upper', data => $three)}, %odd);
+	SELECT infer.create_model('Upper', data => $eight)}, %odd);
 $server->safe_psql('CREATE DATABASE bare; CREATE DATABASE closed ALLOW_CONNECTIONS false');
 
 my $list = join ', ', 'INFER.one@2', 'nowhere.model', 'bare.model', 'infer.missing', 'infer.one@7', 'closed.model',
