@@ -3,13 +3,16 @@
  *	  Bulk work and interactive calls on one device, with real graphs: a row that costs ten
  *	  slices gives way between its segments, and predictions are good enough to cut by.
  *
- * What a call waits is counted in segments, never in time.
+ * What a call waits is counted in segments, never in time.  A busy machine may let what is to be met in its middle
+ * end before: then one of several tries must show it, each with an engine of its own.
  */
 #define ENGINE_REAL_KINDS
 #include "engine_process.h"
 #include "tap.h"
 
-#define WIDTH_MAX 256
+#define TRIES		5
+#define WINDOWS		20
+#define WINDOWS_FREE	3
 
 static struct engine_process engine;
 
@@ -150,117 +153,238 @@ clock_nsec(void)
 	return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
 }
 
-/* On the null device each program sleeps 400 ms, in as many parts as it has primitives: 41 and 1. */
-static void
-test_null(void)
+/* ---- on the null device ---- */
+
+/* Each program sleeps 400 ms, in as many parts as it has primitives: chain 41, single 1. */
+struct turns
 {
-	static const char *const settings[] = {"device=null:delay=400", "slice=40ms", "job_share=0", NULL};
 	struct raw_client bulk;
 	struct raw_client c;
-	struct raw_region *job;
-	struct raw_region *call;
+	struct raw_region *job;			/* of bulk */
+	struct raw_region *call;		/* of c, and more */
 	struct raw_region *more;
 	uint8_t		chain[INFER_KEY_BYTES];
 	uint8_t		single[INFER_KEY_BYTES];
-	float		expected[2][16];
-	struct infer_stats_model before;
-	struct infer_stats_model after;
-	bool		good;
-	size_t		bytes;
+	bool		right;				/* all results were, so far */
+};
+
+static float expected[2][16];		/* of chain, for x = 0 and 1 */
+
+static void
+begin_turns(struct turns *t)
+{
+	static const char *const settings[] = {"device=null:delay=400", "slice=40ms", "job_share=0", NULL};
 
 	engine_start(&engine, settings);
-	raw_connect(&bulk, engine.socket);
-	raw_connect(&c, engine.socket);
-	good = engine_load_onnx(&engine, &c, "test/fixtures/onnx/chain.onnx", chain) &&
-		engine_load_onnx(&engine, &c, "test/fixtures/onnx/finite.onnx", single);
-	job = raw_region(&bulk, 0, 1 << 16);
-	call = raw_region(&c, 0, 1 << 16);
-	more = raw_region(&c, 1, 1 << 16);
-	for (int i = 0; i < 2; i++)
-	{
-		fill(call, chain, 1, 16, 1, (float) i, INFER_CLASS_INTERACTIVE);
-		good = good && run(&c, call);
-		memcpy(expected[i], output(call, &bytes), sizeof(expected[i]));
-	}
-	before = counters(&c, chain);
-	tap_ok(good && before.batches == 2 && before.segments >= 20 && before.segments <= 26 && before.segments_long == 0,
-		   "a row of ten slices runs in as many segments (%llu in 2 runs)", (unsigned long long) before.segments);
+	raw_connect(&t->bulk, engine.socket);
+	raw_connect(&t->c, engine.socket);
+	t->right = engine_load_onnx(&engine, &t->c, "test/fixtures/onnx/chain.onnx", t->chain) &&
+		engine_load_onnx(&engine, &t->c, "test/fixtures/onnx/finite.onnx", t->single);
+	t->job = raw_region(&t->bulk, 0, 1 << 16);
+	t->call = raw_region(&t->c, 0, 1 << 16);
+	t->more = raw_region(&t->c, 1, 1 << 16);
+	fill(t->job, t->chain, 1, 16, 1, 0, INFER_CLASS_JOB);
+	fill(t->call, t->single, 1, 1, 1, 1, INFER_CLASS_INTERACTIVE);
+	fill(t->more, t->single, 1, 1, 1, 1, INFER_CLASS_INTERACTIVE);
+}
 
-	/* another model's call */
-	fill(job, chain, 1, 16, 1, 0, INFER_CLASS_JOB);
-	raw_submit(&bulk, job);
-	wait_segments(&c, chain, before.segments, 2);
-	fill(call, single, 1, 1, 1, 1, INFER_CLASS_INTERACTIVE);
-	before = counters(&c, chain);
-	good = raw_submit(&c, call);
-	for (int i = 0; i < RAW_TIMEOUT && counters(&bulk, chain).interrupted == 0; i++)
-		usleep(1000);
-	tap_ok(running_usec(&bulk, INFER_CLASS_JOB) > running_usec(&bulk, INFER_CLASS_INTERACTIVE) + 30000,
-		   "what is interrupted runs since it began, not since it was interrupted");
-	good = good && raw_wait(&c, call, RAW_TIMEOUT) && call->map->reply.error == 0 && runs(job);
-	after = counters(&c, chain);
-	tap_ok(good && after.interrupted == 1 && after.segments - before.segments <= 4,
-		   "an interactive call waits for a segment, not for the row (%llu of 11 segments)",
-		   (unsigned long long) (after.segments - before.segments));
-	tap_ok(raw_wait(&bulk, job, RAW_TIMEOUT) && gives(job, expected[0], sizeof(expected[0])), "and the row goes on as if nothing had been");
-	after = counters(&c, single);
-	tap_ok(after.segments == 1 && after.segments_long == 1, "a segment that cannot be cut is counted");
-
-	/* the same model's */
-	before = counters(&c, chain);
-	raw_submit(&bulk, job);
-	wait_segments(&c, chain, before.segments, 2);
-	fill(call, chain, 1, 16, 1, 1, INFER_CLASS_INTERACTIVE);
-	good = run(&c, call) && runs(job) && gives(call, expected[1], sizeof(expected[1])) &&
-		raw_wait(&bulk, job, RAW_TIMEOUT) && gives(job, expected[0], sizeof(expected[0]));
-	after = counters(&c, chain);
-	tap_ok(good && after.interrupted == 2 && after.batches - before.batches == 2,
-		   "the same model runs an interactive row in the middle of another, each with its result");
-
-	/* a statement's, too */
-	before = counters(&c, chain);
-	raw_submit(&bulk, job);
-	wait_segments(&c, chain, before.segments, 2);
-	fill(call, single, 1, 1, 1, 1, INFER_CLASS_STATEMENT);
-	good = run(&c, call) && runs(job) && raw_wait(&bulk, job, RAW_TIMEOUT) && gives(job, expected[0], sizeof(expected[0]));
-	tap_ok(good && counters(&c, chain).interrupted - before.interrupted == 1, "a statement does not wait for a job's row either");
-
-	/* what is given up while others run in its middle ends before more of them do */
-	raw_submit(&bulk, job);
-	before = counters(&c, chain);
-	wait_segments(&c, chain, before.segments, 2);
-	fill(call, single, 1, 1, 1, 1, INFER_CLASS_INTERACTIVE);
-	raw_submit(&c, call);
-	for (int i = 0; i < RAW_TIMEOUT && counters(&bulk, chain).interrupted == before.interrupted; i++)
-		usleep(1000);
-	fill(more, single, 1, 1, 1, 1, INFER_CLASS_INTERACTIVE);
-	raw_submit(&c, more);
-	raw_cancel(&bulk, job);
-	good = raw_receive(&bulk, RAW_TIMEOUT) == INFER_FRAME_CANCELLED && !runs(call) && runs(more);
-	tap_ok(good && raw_wait(&c, more, RAW_TIMEOUT), "what is given up while it is interrupted does not wait for its turn");
-	raw_wait(&c, call, 0);
-
-	/* a call given up is not computed to its end */
-	before = counters(&c, chain);
-	raw_submit(&bulk, job);
-	wait_segments(&c, chain, before.segments, 2);
-	raw_cancel(&bulk, job);
-	good = raw_receive(&bulk, RAW_TIMEOUT) == INFER_FRAME_CANCELLED && job->map->reply.error == INFER_ERROR_CANCELLED;
-	after = counters(&c, chain);
-	tap_ok(good && after.segments - before.segments < 10 && after.rows == before.rows && after.cancelled - before.cancelled == 1,
-		   "a cancel ends a row between two segments (after %llu)", (unsigned long long) (after.segments - before.segments));
-	before = after;
-	fill(job, chain, 1, 16, 1, 0, INFER_CLASS_JOB);
-	job->map->request.deadline = clock_nsec() + 100000000;
-	raw_submit(&bulk, job);
-	good = raw_wait(&bulk, job, RAW_TIMEOUT) && job->map->reply.error == INFER_ERROR_DEADLINE;
-	after = counters(&c, chain);
-	tap_ok(good && after.segments - before.segments < 10 && after.rows == before.rows && after.cancelled - before.cancelled == 1,
-		   "so does a deadline (after %llu)", (unsigned long long) (after.segments - before.segments));
-	raw_close(&c);
-	raw_close(&bulk);
+static void
+end_turns(struct turns *t)
+{
+	raw_close(&t->c);
+	raw_close(&t->bulk);
 	engine_stop(&engine);
 }
+
+/* What the scene is to show, in one of some tries. */
+static void
+shows(const char *what, bool (*scene) (struct turns *t))
+{
+	bool		shown = false;
+	bool		right = true;
+
+	for (int i = 0; i < TRIES && right && !shown; i++)
+	{
+		struct turns t;
+
+		begin_turns(&t);
+		shown = scene(&t);
+		right = t.right;
+		end_turns(&t);
+	}
+	tap_ok(shown && right, "%s", what);
+}
+
+/* The job's row has begun, and is in its middle; what was counted of its model before. */
+static struct infer_stats_model
+begin_job(struct turns *t)
+{
+	struct infer_stats_model before = counters(&t->c, t->chain);
+
+	t->right &= raw_submit(&t->bulk, t->job);
+	wait_segments(&t->c, t->chain, before.segments, 2);
+	return before;
+}
+
+static void
+wait_interrupted(struct turns *t, const struct infer_stats_model *before)
+{
+	for (int i = 0; i < RAW_TIMEOUT && counters(&t->bulk, t->chain).interrupted == before->interrupted && runs(t->job); i++)
+		usleep(1000);
+}
+
+/* It ends with its result, however it was interrupted. */
+static void
+end_job(struct turns *t)
+{
+	t->right &= raw_wait(&t->bulk, t->job, 4 * RAW_TIMEOUT) && gives(t->job, expected[0], sizeof(expected[0]));
+}
+
+/* The first row of a model is predicted by its program alone. */
+static bool
+row_is_cut(struct turns *t)
+{
+	struct infer_stats_model first;
+	size_t		bytes;
+
+	for (int i = 0; i < 2; i++)
+	{
+		fill(t->call, t->chain, 1, 16, 1, (float) i, INFER_CLASS_INTERACTIVE);
+		t->right &= run(&t->c, t->call);
+		memcpy(expected[i], output(t->call, &bytes), sizeof(expected[i]));
+		if (i == 0)
+			first = counters(&t->c, t->chain);
+	}
+	return first.batches == 1 && first.segments >= 10 && first.segments <= 13 && first.segments_long == 0;
+}
+
+static bool
+runs_since_it_began(struct turns *t)
+{
+	struct infer_stats_model before = begin_job(t);
+	bool		since;
+
+	t->right &= raw_submit(&t->c, t->call);
+	wait_interrupted(t, &before);
+	since = running_usec(&t->bulk, INFER_CLASS_JOB) > running_usec(&t->bulk, INFER_CLASS_INTERACTIVE) + 30000;
+	t->right &= raw_wait(&t->c, t->call, 4 * RAW_TIMEOUT);
+	end_job(t);
+	return since;
+}
+
+static bool
+waits_for_segment(struct turns *t)
+{
+	struct infer_stats_model before = begin_job(t);
+	struct infer_stats_model after;
+	bool		ran;
+
+	before.segments = counters(&t->c, t->chain).segments;
+	t->right &= run(&t->c, t->call);
+	ran = runs(t->job);
+	after = counters(&t->c, t->chain);
+	end_job(t);
+	return ran && after.interrupted - before.interrupted == 1 && after.segments - before.segments <= 4;
+}
+
+static bool
+counts_long(struct turns *t)
+{
+	struct infer_stats_model after;
+
+	t->right &= run(&t->c, t->call);
+	after = counters(&t->c, t->single);
+	return after.segments == 1 && after.segments_long == 1;
+}
+
+static bool
+same_model_interrupts(struct turns *t)
+{
+	struct infer_stats_model before = begin_job(t);
+	struct infer_stats_model after;
+	bool		ran;
+
+	fill(t->call, t->chain, 1, 16, 1, 1, INFER_CLASS_INTERACTIVE);
+	t->right &= run(&t->c, t->call) && gives(t->call, expected[1], sizeof(expected[1]));
+	ran = runs(t->job);
+	end_job(t);
+	after = counters(&t->c, t->chain);
+	return ran && after.interrupted - before.interrupted == 1 && after.batches - before.batches == 2;
+}
+
+static bool
+statement_interrupts(struct turns *t)
+{
+	struct infer_stats_model before = begin_job(t);
+	bool		ran;
+
+	fill(t->call, t->single, 1, 1, 1, 1, INFER_CLASS_STATEMENT);
+	t->right &= run(&t->c, t->call);
+	ran = runs(t->job);
+	end_job(t);
+	return ran && counters(&t->c, t->chain).interrupted - before.interrupted == 1;
+}
+
+/* Another call waits while one runs in the job's middle: the job ends before it does. */
+static bool
+cancel_passes(struct turns *t)
+{
+	struct infer_stats_model before = begin_job(t);
+	bool		passed;
+
+	t->right &= raw_submit(&t->c, t->call);
+	wait_interrupted(t, &before);
+	t->right &= raw_submit(&t->c, t->more);
+	raw_cancel(&t->bulk, t->job);
+	passed = raw_receive(&t->bulk, RAW_TIMEOUT) == INFER_FRAME_CANCELLED && !runs(t->call) && runs(t->more);
+	t->right &= raw_wait(&t->c, t->more, 4 * RAW_TIMEOUT) && raw_wait(&t->c, t->call, 4 * RAW_TIMEOUT);
+	return passed;
+}
+
+static bool
+is_given_up(struct turns *t, const struct infer_stats_model *before)
+{
+	struct infer_stats_model after = counters(&t->c, t->chain);
+
+	return after.segments - before->segments < 10 && after.rows == before->rows && after.cancelled - before->cancelled == 1;
+}
+
+static bool
+cancel_ends_row(struct turns *t)
+{
+	struct infer_stats_model before = begin_job(t);
+
+	raw_cancel(&t->bulk, t->job);
+	return raw_receive(&t->bulk, RAW_TIMEOUT) == INFER_FRAME_CANCELLED && t->job->map->reply.error == INFER_ERROR_CANCELLED &&
+		is_given_up(t, &before);
+}
+
+static bool
+deadline_ends_row(struct turns *t)
+{
+	struct infer_stats_model before = counters(&t->c, t->chain);
+
+	t->job->map->request.deadline = clock_nsec() + 100000000;
+	t->right &= raw_submit(&t->bulk, t->job) && raw_wait(&t->bulk, t->job, 4 * RAW_TIMEOUT);
+	return t->job->map->reply.error == INFER_ERROR_DEADLINE && counters(&t->c, t->chain).segments > before.segments &&
+		is_given_up(t, &before);
+}
+
+static void
+test_null(void)
+{
+	shows("a row of ten slices runs in as many segments", row_is_cut);
+	shows("what is interrupted runs since it began, not since it was interrupted", runs_since_it_began);
+	shows("an interactive call waits for a segment, not for the row, which goes on as if nothing had been", waits_for_segment);
+	shows("a segment that cannot be cut is counted", counts_long);
+	shows("the same model runs an interactive row in the middle of another, each with its result", same_model_interrupts);
+	shows("a statement does not wait for a job's row either", statement_interrupts);
+	shows("what is given up while it is interrupted does not wait for its turn", cancel_passes);
+	shows("a cancel ends a row between two segments", cancel_ends_row);
+	shows("so does a deadline", deadline_ends_row);
+}
+
+/* ---- on the CPU ---- */
 
 /* Twenty products and activations a row, in slices that take one or two of them. */
 static void
@@ -368,6 +492,37 @@ test_hanging_load(void)
 	engine_stop(&engine);
 }
 
+/* nsec that the engine's threads had work and no processor; 0: not known. */
+static uint64_t
+engine_starved(void)
+{
+	char		path[64];
+	uint64_t	starved = 0;
+	struct dirent *task;
+	DIR		   *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int) engine.pid);
+	tasks = opendir(path);
+	while (tasks != NULL && (task = readdir(tasks)) != NULL)
+	{
+		unsigned long long ran;
+		unsigned long long waited;
+		FILE	   *file;
+
+		snprintf(path, sizeof(path), "/proc/%d/task/%.12s/schedstat", (int) engine.pid, task->d_name);
+		file = task->d_name[0] != '.' ? fopen(path, "r") : NULL;
+		if (file == NULL)
+			continue;
+		if (fscanf(file, "%llu %llu", &ran, &waited) == 2)
+			starved += waited;
+		fclose(file);
+	}
+	if (tasks != NULL)
+		closedir(tasks);
+	return starved;
+}
+
+/* Times are those of a machine that is the engine's own: where it never was, they say nothing. */
 static void
 test_prediction(void)
 {
@@ -399,9 +554,13 @@ test_prediction(void)
 		bool		good = engine_load_onnx(&engine, &c, models[m].path, key);
 		struct infer_stats_model model = {.predicted_error = UINT32_MAX};
 
-		/* other processes may take the machine away: some window must be good */
-		for (int window = 0; window < 20 && (window < 2 || model.predicted_error >= 250); window++)
+		int			windows_free = 0;		/* windows in which the engine had a processor for nearly all of its time */
+
+		for (int window = 0; window < WINDOWS && (window < 2 || model.predicted_error >= 250); window++)
 		{
+			uint64_t	begun = clock_nsec();
+			uint64_t	starved = engine_starved();
+
 			for (int i = 0; i < 64; i++)
 			{
 				fill(region, key, models[m].columns, models[m].width, 1 + (uint32_t) rand_r(&seed) % 128, 1, INFER_CLASS_INTERACTIVE);
@@ -409,9 +568,13 @@ test_prediction(void)
 				good = good && run(&c, region);
 			}
 			model = counters(&c, key);
+			windows_free += (engine_starved() - starved) * 20 < clock_nsec() - begun;
 		}
-		tap_ok(good && model.predictions == 64 && model.predicted_error < 250,
-			   "%s: the median error of predicted times is below 25 %% (%.1f %%)", models[m].path, model.predicted_error / 10.0);
+		if (good && model.predicted_error >= 250 && windows_free < WINDOWS_FREE)
+			tap_skip(models[m].path, "other processes had the processors");
+		else
+			tap_ok(good && model.predictions == 64 && model.predicted_error < 250,
+				   "%s: the median error of predicted times is below 25 %% (%.1f %%)", models[m].path, model.predicted_error / 10.0);
 	}
 	raw_close(&c);
 	engine_stop(&engine);
