@@ -29,7 +29,16 @@ CREATE TABLE infer.job
 	finished	timestamptz,
 	expires		timestamptz,
 	resume_at	timestamptz,			-- nothing to do before, in any shard
-	facts		jsonb					-- what the request meant when it was submitted: model, statements, versions
+	facts		jsonb,					-- what the request meant when it was submitted: model, statements, versions
+	-- of a job that has ended here, the sums over its shards, which then need not be read; NULL: it has not
+	done		bigint,
+	failed		bigint,
+	gone		bigint,
+	expired		bigint,
+	cancelled	bigint,
+	recomputed	bigint,
+	tokens		bigint,
+	shards		int
 );
 COMMENT ON TABLE infer.job IS 'jobs: read infer.jobs instead';
 -- those that have not ended, and those that ended first, are found among many
@@ -215,7 +224,8 @@ COMMENT ON FUNCTION infer.read_job_owner(text, oid, text) IS 'behind the views o
 
 /*
  * Owner's rights on the tables; read_job_owner says whose jobs one sees.  The order is here, behind the barrier, so that
- * whoever wants the last few jobs of many has no others looked up.
+ * whoever wants the last few jobs of many has no others looked up.  Shards are read of jobs that have not ended, and items
+ * of those, or where some have failed: who counts many ended jobs reads their own rows alone.
  */
 CREATE VIEW infer.jobs WITH (security_barrier) AS
 	SELECT j.job,
@@ -258,19 +268,20 @@ CREATE VIEW infer.jobs WITH (security_barrier) AS
 		   j.expires
 	FROM infer.job j
 		 CROSS JOIN LATERAL infer.read_job_owner(j.origin, j.owner, j.owner_name) AS o (owner)
-		 CROSS JOIN LATERAL (SELECT COALESCE(sum(t.done), 0)::bigint AS done,
-									COALESCE(sum(t.failed), 0)::bigint AS failed,
-									COALESCE(sum(t.gone), 0)::bigint AS gone,
-									COALESCE(sum(t.expired), 0)::bigint AS expired,
-									COALESCE(sum(t.cancelled), 0)::bigint AS cancelled,
-									COALESCE(sum(t.recomputed), 0)::bigint AS recomputed,
-									COALESCE(sum(t.tokens), 0)::bigint AS tokens,
-									COALESCE(sum(t.done + t.failed + t.gone + t.expired + t.cancelled), 0)::bigint AS settled,
+		 CROSS JOIN LATERAL (SELECT COALESCE(j.done, sum(t.done), 0)::bigint AS done,
+									COALESCE(j.failed, sum(t.failed), 0)::bigint AS failed,
+									COALESCE(j.gone, sum(t.gone), 0)::bigint AS gone,
+									COALESCE(j.expired, sum(t.expired), 0)::bigint AS expired,
+									COALESCE(j.cancelled, sum(t.cancelled), 0)::bigint AS cancelled,
+									COALESCE(j.recomputed, sum(t.recomputed), 0)::bigint AS recomputed,
+									COALESCE(j.tokens, sum(t.tokens), 0)::bigint AS tokens,
+									COALESCE(j.done + j.failed + j.gone + j.expired + j.cancelled,
+											 sum(t.done + t.failed + t.gone + t.expired + t.cancelled), 0)::bigint AS settled,
 									sum(t.rows_per_second) FILTER (WHERE t.state <> 'completed') AS rate,
-									count(*)::int AS shards,
+									COALESCE(j.shards, count(*))::int AS shards,
 									bool_and(t.read_to_end) AS read_to_end,
 									min(COALESCE(t.resume_at, '-infinity')) FILTER (WHERE t.state <> 'completed') AS resume_at
-							 FROM infer.job_shard t WHERE t.job = j.job) AS s
+							 FROM infer.job_shard t WHERE t.job = j.job AND j.done IS NULL) AS s
 		 CROSS JOIN LATERAL (SELECT CASE WHEN j.finished IS NULL THEN s.rate
 									ELSE s.settled / NULLIF(EXTRACT(epoch FROM j.finished - j.started), 0)::double precision
 									END AS rate) AS r

@@ -37,7 +37,7 @@ sub job
 	my ($job, $columns) = @_;
 
 	return $server->safe_psql(<<SQL);
-SELECT $columns FROM infer.job JOIN
+SELECT $columns FROM (SELECT job, total, total_estimated, faults, message FROM infer.job) j JOIN
 	(SELECT job, sum(done) AS done, sum(failed) AS failed, sum(gone) AS gone, sum(expired) AS expired, sum(cancelled) AS cancelled,
 		sum(recomputed) AS recomputed, sum(chunks) AS chunks, max(starts) AS starts, count(*) AS shards
 	FROM infer.job_shard GROUP BY job) s USING (job)

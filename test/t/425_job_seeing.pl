@@ -106,11 +106,51 @@ until_is($failing, q(state = 'completed' AND done = 99 AND failed = 1), 'a job w
 like(column($failing, 'sqlstate, last_error'), qr/^23514\|.*check constraint/, '... has its error');
 is($server->safe_psql("SELECT key[1]::int, state, sqlstate, retryable FROM infer.job_errors WHERE job = $failing"), '50|failed|23514|f', '... with its key');
 
+# ---- sums over shards, which a job keeps when it has ended ----
+
+# Jobs that have ended, those whose sums are others than their shards', those that have not ended and have sums.
+sub sums
+{
+	return $server->safe_psql(<<'SQL');
+SELECT count(*) FILTER (WHERE finished IS NOT NULL),
+	count(*) FILTER (WHERE finished IS NOT NULL AND own IS DISTINCT FROM of_shards),
+	count(*) FILTER (WHERE finished IS NULL AND own IS DISTINCT FROM '(,,,,,,,)')
+FROM (SELECT j.finished, (j.done, j.failed, j.gone, j.expired, j.cancelled, j.recomputed, j.tokens, j.shards)::text AS own,
+		(SELECT (sum(done), sum(failed), sum(gone), sum(expired), sum(cancelled), sum(recomputed), sum(tokens), count(*))::text
+			FROM infer.job_shard s WHERE s.job = j.job) AS of_shards
+	FROM infer.job j) q
+SQL
+}
+
+is(sums(), '5|0|0', 'each job that has ended has the sums over its shards');
+$server->reload('infer.max_job_workers' => 0);
+$server->safe_psql('ALTER TABLE second DROP CONSTRAINT second_y_check', user => 'app');
+is($server->safe_psql("SELECT infer.retry_job($failing)", user => 'app'), '1', 'one is taken up again');
+is(sums(), '4|0|0', '... and has none');
+is(column($failing, 'state, done, failed, remaining'), 'validating|99|0|1', '... what is seen is what its shards tell');
+$server->reload('infer.max_job_workers' => 2);
+until_is($failing, q(state = 'completed' AND done = 100 AND failed = 0), '... and it ends');
+is(sums(), '5|0|0', '... with sums anew');
+
+# A dump brings an unfinished job, which is ended, and then its shards.
+$server->safe_psql(<<'SQL');
+INSERT INTO infer.job (job, origin, owner, owner_name, model, state, priority, request, total, total_estimated, faults, submitted)
+	VALUES (100000, '1/1/1', 10, 'postgres', 'm@1', 'in_progress', 0, '{}', 30, false, 0, now());
+SQL
+until_is(100000, q(state = 'cancelled' AND done = 0), 'a job that a dump brought is ended');
+$server->safe_psql(<<'SQL');
+INSERT INTO infer.job_shard SELECT 100000, g, 'in_progress', NULL, NULL, NULL, true, 10, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, '', '', 1, now(), now()
+	FROM generate_series(1, 2) g;
+SQL
+is(column(100000, 'state, done, remaining, shards'), 'cancelled|20|10|2', '... and shows what it had done, once that has come, too');
+
 # ---- many that have ended ----
 
 $server->safe_psql(<<'SQL');
-INSERT INTO infer.job (job, origin, owner, owner_name, model, state, priority, request, total, total_estimated, faults, submitted, started, finished)
-	SELECT g, '1/1/1', 10, 'postgres', 'm@1', 'completed', 0, '{"table": {"name": "public.t"}}', 10, false, 0, now(), now(), now() - g * '1 s'::interval
+INSERT INTO infer.job (job, origin, owner, owner_name, model, state, priority, request, total, total_estimated, faults, submitted, started, finished,
+		done, failed, gone, expired, cancelled, recomputed, tokens, shards)
+	SELECT g, '1/1/1', 10, 'postgres', 'm@1', 'completed', 0, '{"table": {"name": "public.t"}}', 10, false, 0, now(), now(), now() - g * '1 s'::interval,
+		10, 0, 0, 0, 0, 0, 0, 1
 	FROM generate_series(100001, 110000) g;
 INSERT INTO infer.job_shard SELECT g, 1, 'completed', NULL, NULL, NULL, true, 10, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, '', '', 1, now(), now()
 	FROM generate_series(100001, 110000) g;
@@ -126,11 +166,14 @@ sub pages
 	return $pages;
 }
 
-cmp_ok(pages('SELECT count(*) FROM infer.jobs'), '>', 10000, 'all jobs of many are many pages');
+cmp_ok(pages('SELECT count(*) FROM infer.jobs'), '<', 5000, 'all of many are counted without their shards and items');
+cmp_ok(pages('SELECT * FROM infer.jobs'), '<', 5000, 'and shown');
+cmp_ok(pages("SELECT * FROM infer.jobs WHERE state = 'failed' OR failed > 0"), '<', 5000, 'so are those that have failed found');
 cmp_ok(pages("SELECT * FROM infer.jobs WHERE finished IS NULL OR finished > now() - interval '1 hour' ORDER BY job"), '<', 500, 'those of late are found without the others');
 cmp_ok(pages('SELECT * FROM infer.jobs ORDER BY job DESC LIMIT 5'), '<', 500, 'so are the last few');
 cmp_ok(pages("SELECT * FROM infer.jobs WHERE job = $failing"), '<', 500, 'and one of them');
 is($server->safe_psql('SELECT job FROM infer.jobs LIMIT 1'), 110000, 'the newest comes first');
+is($server->safe_psql("SELECT count(*), sum(done) FROM infer.jobs WHERE state = 'completed' AND job > 100000"), '10000|100000', 'and all are seen');
 
 # ---- the log ----
 

@@ -141,6 +141,18 @@ extern void job_check_ended(const struct JobRecord *record, const char *what);
 
 /* ---- tables/ ---- */
 
+typedef struct JobTotals			/* sums over a job's shards */
+{
+	int64		done;
+	int64		failed;
+	int64		gone;
+	int64		expired;
+	int64		cancelled;
+	int64		recomputed;
+	int64		tokens;
+	int32		shards;
+} JobTotals;
+
 typedef struct JobRecord			/* a row of infer.job */
 {
 	int64		job;
@@ -163,6 +175,7 @@ typedef struct JobRecord			/* a row of infer.job */
 	TimestampTz expires;
 	TimestampTz resume_at;			/* of all shards, or of a job that has none yet */
 	Jsonb	   *facts;				/* job_facts(); NULL: none */
+	JobTotals  *totals;				/* of a job that has ended, here; NULL: it has not */
 	/* where it was read */
 	ItemPointerData tid;
 	TransactionId xmin;

@@ -44,6 +44,26 @@ sum_settled(JobShard *const *shards, int count)
 	return sum;
 }
 
+/* For whoever looks at the job when it has ended. */
+static JobTotals *
+sum_totals(JobShard *const *shards, int count)
+{
+	JobTotals  *totals = palloc0(sizeof(JobTotals));
+
+	totals->shards = count;
+	for (int i = 0; i < count; i++)
+	{
+		totals->done += shards[i]->done;
+		totals->failed += shards[i]->failed;
+		totals->gone += shards[i]->gone;
+		totals->expired += shards[i]->expired;
+		totals->cancelled += shards[i]->cancelled;
+		totals->recomputed += shards[i]->recomputed;
+		totals->tokens += shards[i]->tokens;
+	}
+	return totals;
+}
+
 static int64
 sum_failed(JobShard *const *shards, int count)
 {
@@ -173,19 +193,17 @@ notify(const JobRecord *record)
 }
 
 static void
-tell_log(const JobRecord *record, JobShard *const *shards, int count)
+tell_log(const JobRecord *record, const JobTotals *totals)
 {
-	int64		done = 0;
+	int64		done = totals->done;
+	int64		failed = totals->failed;
 
-	for (int i = 0; i < count; i++)
-		done += shards[i]->done;
 	ereport(LOG,
 			(errmsg("infer: job " INT64_FORMAT " of role \"%s\" has ended: %s", record->job, record->owner_name,
 					job_state_name(record->state)),
 			 record->message != NULL ?
-			 errdetail("%s; " INT64_FORMAT " items done, " INT64_FORMAT " failed.", record->message, done,
-					   sum_failed(shards, count)) :
-			 errdetail(INT64_FORMAT " items done, " INT64_FORMAT " failed.", done, sum_failed(shards, count))));
+			 errdetail("%s; " INT64_FORMAT " items done, " INT64_FORMAT " failed.", record->message, done, failed) :
+			 errdetail(INT64_FORMAT " items done, " INT64_FORMAT " failed.", done, failed)));
 }
 
 /* Of a kept column, with no row stale: nobody asked, and the scanner forgets it. */
@@ -203,6 +221,7 @@ job_end(JobRecord *record, JobState state, const char *sqlstate, const char *mes
 {
 	int			count;
 	JobShard  **shards = job_shards_locked(record->job, &count);
+	JobTotals  *totals;
 
 	Assert(job_has_ended(state));
 	if (state == JOB_CANCELLED || state == JOB_EXPIRED)
@@ -217,6 +236,8 @@ job_end(JobRecord *record, JobState state, const char *sqlstate, const char *mes
 	record->sqlstate = sqlstate != NULL ? pstrdup(sqlstate) : NULL;
 	record->message = message != NULL ? pstrdup(message) : NULL;
 	record->faults = 0;
+	totals = sum_totals(shards, count);
+	record->totals = strcmp(record->origin, job_origin()) == 0 ? totals : NULL; /* a dump's shards may yet come */
 	record->finished = GetCurrentTimestamp();
 	record->resume_at = 0;
 	job_update(record);
@@ -224,7 +245,7 @@ job_end(JobRecord *record, JobState state, const char *sqlstate, const char *mes
 	if (found_nothing(record, shards, count))
 		return;
 	notify(record);
-	tell_log(record, shards, count);
+	tell_log(record, totals);
 }
 
 void

@@ -189,6 +189,7 @@ begin_again(JobRecord *record, TimestampTz now)
 	record->sqlstate = NULL;
 	record->message = NULL;
 	record->faults = 0;
+	record->totals = NULL;
 	record->finished = 0;
 	record->resume_at = 0;
 	record->expires = job_expiry(request, now);

@@ -36,8 +36,18 @@ enum								/* columns of infer.job */
 	Anum_job_expires,
 	Anum_job_resume_at,
 	Anum_job_facts,
-	Natts_job = Anum_job_facts
+	Anum_job_done,
+	Anum_job_failed,
+	Anum_job_gone,
+	Anum_job_expired,
+	Anum_job_cancelled,
+	Anum_job_recomputed,
+	Anum_job_tokens,
+	Anum_job_shards,
+	Natts_job = Anum_job_shards
 };
+
+StaticAssertDecl(Natts_job <= TABLES_ATTRIBUTES_MAX, "all columns of infer.job");
 
 /* ---- names of states ---- */
 
@@ -79,6 +89,26 @@ job_next_number(void)
 	return job;
 }
 
+/* NULL: NULLs. */
+static void
+set_totals(TablesValues *values, const JobTotals *totals)
+{
+	if (totals == NULL)
+	{
+		for (int i = Anum_job_done; i <= Anum_job_shards; i++)
+			values->nulls[i - 1] = true;
+		return;
+	}
+	tables_set(values, Anum_job_done, Int64GetDatum(totals->done));
+	tables_set(values, Anum_job_failed, Int64GetDatum(totals->failed));
+	tables_set(values, Anum_job_gone, Int64GetDatum(totals->gone));
+	tables_set(values, Anum_job_expired, Int64GetDatum(totals->expired));
+	tables_set(values, Anum_job_cancelled, Int64GetDatum(totals->cancelled));
+	tables_set(values, Anum_job_recomputed, Int64GetDatum(totals->recomputed));
+	tables_set(values, Anum_job_tokens, Int64GetDatum(totals->tokens));
+	tables_set(values, Anum_job_shards, Int32GetDatum(totals->shards));
+}
+
 static void
 put_job(const JobRecord *record, ItemPointer tid, bool is_new)
 {
@@ -105,6 +135,7 @@ put_job(const JobRecord *record, ItemPointer tid, bool is_new)
 	tables_set_time(&values, Anum_job_expires, record->expires);
 	tables_set_time(&values, Anum_job_resume_at, record->resume_at);
 	tables_set_jsonb(&values, Anum_job_facts, record->facts);
+	set_totals(&values, record->totals);
 	tables_put("job", &values, tid, is_new);
 }
 
@@ -121,6 +152,27 @@ job_update(JobRecord *record)
 {
 	put_job(record, &record->tid, false);
 	record->xmin = GetCurrentTransactionId();
+}
+
+/* NULL: it has none, or, in a row that the library did not write, not all of them. */
+static JobTotals *
+get_totals(const TablesValues *values)
+{
+	JobTotals  *totals;
+
+	for (int i = Anum_job_done; i <= Anum_job_shards; i++)
+		if (values->nulls[i - 1])
+			return NULL;
+	totals = palloc(sizeof(JobTotals));
+	totals->done = tables_get_int64(values, Anum_job_done);
+	totals->failed = tables_get_int64(values, Anum_job_failed);
+	totals->gone = tables_get_int64(values, Anum_job_gone);
+	totals->expired = tables_get_int64(values, Anum_job_expired);
+	totals->cancelled = tables_get_int64(values, Anum_job_cancelled);
+	totals->recomputed = tables_get_int64(values, Anum_job_recomputed);
+	totals->tokens = tables_get_int64(values, Anum_job_tokens);
+	totals->shards = tables_get_int32(values, Anum_job_shards);
+	return totals;
 }
 
 static JobRecord *
@@ -149,6 +201,7 @@ read_job(const TablesValues *values, ItemPointer tid, TransactionId xmin)
 	record->expires = tables_get_time(values, Anum_job_expires);
 	record->resume_at = tables_get_time(values, Anum_job_resume_at);
 	record->facts = tables_get_jsonb(values, Anum_job_facts);
+	record->totals = get_totals(values);
 	record->tid = *tid;
 	record->xmin = xmin;
 	return record;
