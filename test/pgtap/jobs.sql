@@ -82,7 +82,7 @@ SELECT is(infer.job_manifest(2) -> 'error', '{"sqlstate": "42703", "message": "c
 UPDATE infer.job_shard SET engines = '[{"device": "cpu", "numerics_id": "cpu-2", "threads": 4}]' WHERE (job, shard) = (1, 2);
 SELECT is(jsonb_array_length(infer.job_manifest(1) -> 'engines'), 2, 'engines that differ are all named');
 SELECT ok(infer.job_manifest(1) ->> 'numerics_id' IS NULL AND infer.job_manifest(1) ? 'numerics_id', '... and what differs is not called one');
-SELECT throws_ok('SELECT infer.job_manifest(6)', '42704', 'job 6 does not exist', 'an unknown job');
+SELECT throws_ok('SELECT infer.job_manifest(6)', '42704', 'there is no job 6', 'an unknown job');
 SELECT is(infer.job_manifest(NULL), NULL, 'no job, no manifest');
 
 -- ---- who sees them ----
@@ -96,7 +96,7 @@ SELECT is((SELECT count(*)::int FROM infer.job_errors), 4, '... their errors');
 SET LOCAL ROLE jobs_stranger;
 SELECT is_empty('SELECT job FROM infer.jobs', 'a stranger sees none, not even one with the number of its role from elsewhere');
 SELECT is_empty('SELECT job FROM infer.job_errors', '... and no errors');
-SELECT throws_ok('SELECT infer.job_manifest(1)', '42704', 'job 1 does not exist', '... and no manifests');
+SELECT throws_ok('SELECT infer.job_manifest(1)', '42704', 'there is no job 1', '... and no manifests');
 SELECT throws_ok('SELECT * FROM infer.job', '42501', NULL, '... and nobody reads the tables');
 SET LOCAL ROLE jobs_monitor;
 SELECT results_eq('SELECT job FROM infer.jobs ORDER BY job', ARRAY[1, 2, 3, 4, 5]::bigint[], 'pg_monitor sees all');
