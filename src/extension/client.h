@@ -56,6 +56,9 @@ enum InferClientError
  */
 extern InferCall *infer_client_begin(const InferModel *model, uint32 rows, uint32 class_);
 
+/* The class that infer.request_class says, else this one. */
+extern uint32 infer_client_class(uint32 class_);
+
 /*
  * Room for the values of an input (all rows): rows × width elements of the signature's
  * type; for strings zeroed struct infer_span, which infer_client_string fills.  Asked

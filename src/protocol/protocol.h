@@ -674,6 +674,9 @@ extern int	infer_get_signature(struct infer_reader *r, struct infer_signature *o
 /* bytes of one element; 0 for strings and unknown types */
 extern size_t infer_type_bytes(uint32_t type);
 
+/* elements of one row of a tensor whose dimensions have been checked, or INFER_WIDTH_VARIES */
+extern uint64_t infer_tensor_width(const struct infer_tensor *tensor);
+
 /* NULL if a tensor's dimensions (rank of them, -1 varies) multiply without overflow, else what is wrong */
 extern const char *infer_dims_check(const int64_t *dims, uint32_t rank);
 

@@ -1,6 +1,6 @@
 /*
  * types.c
- *	  Types of elements and classes of errors: sizes and names.
+ *	  Types of elements, tensors and errors: sizes and names.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -23,6 +23,20 @@ infer_type_bytes(uint32_t type)
 		default:
 			return 0;
 	}
+}
+
+uint64_t
+infer_tensor_width(const struct infer_tensor *tensor)
+{
+	uint64_t	width = 1;
+
+	for (uint32_t d = 0; d < tensor->rank; d++)
+	{
+		if (tensor->dims[d] < 0)
+			return INFER_WIDTH_VARIES;
+		width *= (uint64_t) tensor->dims[d];
+	}
+	return width;
 }
 
 const char *

@@ -54,7 +54,7 @@ run_rows(struct model *model)
 		struct infer_column *column = &columns[i];
 
 		column->type = signature->inputs[i].type;
-		column->width = graph_tensor_width(&signature->inputs[i]);
+		column->width = infer_tensor_width(&signature->inputs[i]);
 		if (column->width > WIDTH_MAX || used + 16 * WIDTH_MAX * ROWS > REGION / 2)
 			return;
 		column->data_offset = used;
@@ -70,7 +70,7 @@ run_rows(struct model *model)
 	request.reply = region + REGION / 2;
 	request.reply_bytes = REGION / 2;
 	for (uint32_t i = 0; i < signature->outputs_count; i++)
-		if (graph_tensor_width(&signature->outputs[i]) > REGION)
+		if (infer_tensor_width(&signature->outputs[i]) > REGION)
 			return;
 	if (model_reply_layout(&request, signature, &wanted) &&
 		!model->ops->run(model, queue, NULL, &slice, 1, &status) && status.error == INFER_OK)

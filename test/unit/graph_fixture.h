@@ -110,7 +110,7 @@ fixture_rows(struct fixture *f, uint32_t rows)
 	for (uint32_t i = 0; i < signature->inputs_count; i++)
 	{
 		struct infer_column *column = &f->columns[i];
-		uint64_t	width = graph_tensor_width(&signature->inputs[i]);
+		uint64_t	width = infer_tensor_width(&signature->inputs[i]);
 
 		column->type = signature->inputs[i].type;
 		column->width = width;

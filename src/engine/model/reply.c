@@ -33,21 +33,6 @@ align_up(uint64_t bytes)
 	return (bytes + REPLY_ALIGN - 1) & ~(uint64_t) (REPLY_ALIGN - 1);
 }
 
-/* Elements of a row: INFER_REGION_MAX bounds the product when the model is opened. */
-static uint64_t
-output_width(const struct infer_tensor *tensor)
-{
-	uint64_t	width = 1;
-
-	for (uint32_t d = 0; d < tensor->rank; d++)
-	{
-		if (tensor->dims[d] < 0)
-			return INFER_WIDTH_VARIES;
-		width *= (uint64_t) tensor->dims[d];
-	}
-	return width;
-}
-
 /* How many spans a column of the reply has; 0: it has none. */
 static uint64_t
 spans_count(const struct model_request *request, const struct infer_column *column)
@@ -67,7 +52,7 @@ place_output(struct model_request *request, const struct infer_tensor *tensor,
 
 	used = align_up(used);
 	column->type = tensor->type;
-	column->width = output_width(tensor);
+	column->width = infer_tensor_width(tensor);
 	if (spans_count(request, column) > 0)
 	{
 		column->spans_offset = start + used;

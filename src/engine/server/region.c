@@ -215,25 +215,10 @@ init_request(struct region *region, const struct infer_request *head)
 	};
 }
 
-/* Elements of one row, or INFER_WIDTH_VARIES. */
-static uint64_t
-tensor_width(const struct infer_tensor *tensor)
-{
-	uint64_t	width = 1;
-
-	for (uint32_t d = 0; d < tensor->rank; d++)
-	{
-		if (tensor->dims[d] < 0)
-			return INFER_WIDTH_VARIES;
-		width *= (uint64_t) tensor->dims[d];
-	}
-	return width;
-}
-
 static bool
 check_column(const struct infer_tensor *tensor, const struct infer_column *column, struct status *status)
 {
-	uint64_t	width = tensor_width(tensor);
+	uint64_t	width = infer_tensor_width(tensor);
 
 	if (column->type != tensor->type)
 		return status_set(status, INFER_ERROR_PROTOCOL, "input \"%s\" is of type %s, not %s", tensor->name,

@@ -64,6 +64,10 @@ extern const InferVerbDef *infer_batch_verb(Oid function);
 /* Whether this expression is a call that the node could compute. */
 extern bool infer_batch_is_call(const Node *node);
 
+extern Oid	infer_called_function(const Node *node);	/* of FuncExpr, OpExpr; else invalid */
+extern List *infer_call_arguments(const Node *node);	/* of these */
+extern Expr *infer_call_with_arguments(const Node *node, List *arguments);	/* the same call, of others */
+
 /* ---- plan.c ---- */
 
 /* Puts nodes into a finished plan. */

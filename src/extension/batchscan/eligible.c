@@ -172,6 +172,28 @@ infer_call_arguments(const Node *node)
 	return IsA(node, FuncExpr) ? ((const FuncExpr *) node)->args : ((const OpExpr *) node)->args;
 }
 
+Expr *
+infer_call_with_arguments(const Node *node, List *arguments)
+{
+	if (IsA(node, FuncExpr))
+	{
+		FuncExpr   *call = makeNode(FuncExpr);
+
+		*call = *(const FuncExpr *) node;
+		call->args = arguments;
+		return (Expr *) call;
+	}
+	else
+	{
+		OpExpr	   *call = makeNode(OpExpr);
+
+		Assert(IsA(node, OpExpr));
+		*call = *(const OpExpr *) node;
+		call->args = arguments;
+		return (Expr *) call;
+	}
+}
+
 const InferVerbDef *
 infer_call_verb(const Node *node)
 {

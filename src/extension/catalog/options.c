@@ -200,28 +200,13 @@ outputs_shown(const struct infer_signature *signature)
 	return count;
 }
 
-/* Elements of a tensor's row; -1 if that varies. */
-static int64
-tensor_width(const struct infer_tensor *tensor)
-{
-	int64		width = 1;
-
-	for (uint32 i = 0; i < tensor->rank; i++)
-	{
-		if (tensor->dims[i] < 0)
-			return -1;
-		width *= tensor->dims[i];
-	}
-	return width;
-}
-
 static void
-check_count(const char *option, uint32 given, int64 expected)
+check_count(const char *option, uint32 given, uint64 expected)
 {
-	if (expected >= 0 && (int64) given != expected)
+	if (expected != INFER_WIDTH_VARIES && given != expected)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("option \"%s\" has %u name%s, but the model needs " INT64_FORMAT, option, given,
+				 errmsg("option \"%s\" has %u name%s, but the model needs " UINT64_FORMAT, option, given,
 						given == 1 ? "" : "s", expected),
 				 errhint("Name each of the model's %s once, in the model's order.", option)));
 }
@@ -241,7 +226,7 @@ infer_options_check(const InferOptions *options, const struct infer_signature *s
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("option \"features\" is for models with one input, but this one has %d", inputs),
 					 errhint("Leave the option out: columns and keys find the inputs by their own names. infer-engine check lists them.")));
-		check_count("features", count, tensor_width(&signature->inputs[input]));
+		check_count("features", count, infer_tensor_width(&signature->inputs[input]));
 	}
 	infer_jsonb_strings(options->jsonb, "classes", &count);
 	if (count > 0)
@@ -258,9 +243,9 @@ infer_options_check(const InferOptions *options, const struct infer_signature *s
 					 errmsg("option \"classes\" is for models with one output of scores, but this one has none"),
 					 errhint("Leave the option out.")));
 		/* of two classes one number is enough: the second one's probability */
-		if (!(count == 2 && signature->classes_count == 0 && tensor_width(scores) == 1))
+		if (!(count == 2 && signature->classes_count == 0 && infer_tensor_width(scores) == 1))
 			check_count("classes", count,
-						signature->classes_count > 0 ? signature->classes_count : tensor_width(scores));
+						signature->classes_count > 0 ? signature->classes_count : infer_tensor_width(scores));
 	}
 }
 

@@ -120,9 +120,8 @@ release_call(void *arg)
 	call_give_up(arg);
 }
 
-/* The class that the session chose, else the caller's. */
-static uint32
-call_class(uint32 class_)
+uint32
+infer_client_class(uint32 class_)
 {
 	switch (infer_request_class)
 	{
@@ -151,7 +150,7 @@ infer_client_begin(const InferModel *model, uint32 rows, uint32 class_)
 	call->context = context;
 	call->model = model;
 	call->rows = call->rows_sent = rows;
-	call->class_ = call_class(class_);
+	call->class_ = infer_client_class(class_);
 	call->columns = MemoryContextAllocZero(context, signature->inputs_count * sizeof(struct infer_column) + 1);
 	call->used = align_up(INFER_REGION_HEAD + signature->inputs_count * sizeof(struct infer_column), 64);
 

@@ -50,27 +50,12 @@ reply_error(const InferCall *call, uint64 offset, uint32 error, struct infer_err
 	err->error = error;
 }
 
-/* Elements of a row where every dimension is known, else INFER_WIDTH_VARIES. */
-static uint64
-tensor_width(const struct infer_tensor *tensor)
-{
-	uint64		width = 1;
-
-	for (uint32 d = 0; d < tensor->rank; d++)
-	{
-		if (tensor->dims[d] < 0)
-			return INFER_WIDTH_VARIES;
-		width *= tensor->dims[d];
-	}
-	return width;
-}
-
 /* NULL, or why a column of the reply is not what the catalogue says of that output. */
 static const char *
 result_fault(const InferCall *call, uint32 output, const struct infer_column *column)
 {
 	const struct infer_tensor *tensor = &call->model->signature.outputs[output];
-	uint64		width = tensor_width(tensor);
+	uint64		width = infer_tensor_width(tensor);
 
 	if (!output_is_wanted(call->model, call->outputs, output) && column->type == INFER_TYPE_NONE)
 		return NULL;

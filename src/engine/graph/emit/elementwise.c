@@ -12,7 +12,6 @@ graph_unary(struct graph *graph, uint16_t fn, int32_t x, double f0, double f1)
 	struct device_op op = {.op = DEVICE_OP_UNARY, .fn = fn, .f = {f0, f1}};
 	const struct graph_value *from;
 	uint8_t		type;
-	int64_t		dims[DEVICE_RANK_MAX];
 
 	if (x < 0)
 		return GRAPH_FAILED;
@@ -22,8 +21,7 @@ graph_unary(struct graph *graph, uint16_t fn, int32_t x, double f0, double f1)
 		return emit_refuse_type(graph, device_function_name(&op), type);
 	if (fn == UNARY_IS_NAN || fn == UNARY_IS_INF)
 		type = DEVICE_BOOL;
-	memcpy(dims, from->dims, sizeof(dims));
-	return graph_emit(graph, &op, 1, &x, type, from->rank, dims);
+	return emit_like(graph, &op, x, type);
 }
 
 int32_t
@@ -84,7 +82,6 @@ graph_cast(struct graph *graph, int32_t x, uint8_t type)
 {
 	struct device_op op = {.op = DEVICE_OP_CAST};
 	const struct graph_value *from;
-	int64_t		dims[DEVICE_RANK_MAX];
 	int32_t		y;
 
 	if (x < 0)
@@ -92,8 +89,7 @@ graph_cast(struct graph *graph, int32_t x, uint8_t type)
 	from = graph_value(graph, x);
 	if (from->type == type)
 		return x;
-	memcpy(dims, from->dims, sizeof(dims));
-	y = graph_emit(graph, &op, 1, &x, type, from->rank, dims);
+	y = emit_like(graph, &op, x, type);
 	graph_role_copy(graph, y, x);
 	return y;
 }
@@ -103,13 +99,11 @@ graph_lookup(struct graph *graph, const struct device_lookup *table, int32_t x)
 {
 	struct device_op op = {.op = DEVICE_OP_LOOKUP, .params = table};
 	const struct graph_value *from;
-	int64_t		dims[DEVICE_RANK_MAX];
 
 	if (x < 0)
 		return GRAPH_FAILED;
 	from = graph_value(graph, x);
 	if (from->type != table->key_type)
 		return emit_refuse_types(graph, from->type, table->key_type);
-	memcpy(dims, from->dims, sizeof(dims));
-	return graph_emit(graph, &op, 1, &x, table->value_type, from->rank, dims);
+	return emit_like(graph, &op, x, table->value_type);
 }

@@ -122,3 +122,13 @@ emit_refuse_shapes(struct graph *graph, const struct graph_value *a, const struc
 					shape_text(a, text_a, sizeof(text_a)), shape_text(b, text_b, sizeof(text_b)));
 	return GRAPH_FAILED;
 }
+
+int32_t
+emit_like(struct graph *graph, const struct device_op *op, int32_t x, uint8_t type)
+{
+	const struct graph_value *from = graph_value(graph, x);
+	int64_t		dims[DEVICE_RANK_MAX];	/* the values may move */
+
+	memcpy(dims, from->dims, sizeof(dims));
+	return graph_emit(graph, op, 1, &x, type, from->rank, dims);
+}

@@ -13,6 +13,9 @@ extern int32_t emit_refuse_types(struct graph *graph, uint8_t a, uint8_t b);
 extern int32_t emit_refuse_shapes(struct graph *graph, const struct graph_value *a,
 								  const struct graph_value *b);
 
+/* An op that gives a value of x's shape, of that type. */
+extern int32_t emit_like(struct graph *graph, const struct device_op *op, int32_t x, uint8_t type);
+
 static inline bool
 emit_is_float(uint8_t type)
 {

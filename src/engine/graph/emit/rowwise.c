@@ -35,15 +35,13 @@ graph_softmax(struct graph *graph, uint16_t fn, int32_t x, int axis, int followi
 {
 	struct device_op op = {.op = DEVICE_OP_SOFTMAX, .fn = fn, .i = {axis, following}};
 	const struct graph_value *from;
-	int64_t		dims[DEVICE_RANK_MAX];
 
 	if (x < 0)
 		return GRAPH_FAILED;
 	from = graph_value(graph, x);
 	if (!emit_is_float(from->type))
 		return emit_refuse_type(graph, "softmax", from->type);
-	memcpy(dims, from->dims, sizeof(dims));
-	return graph_emit(graph, &op, 1, &x, from->type, from->rank, dims);
+	return emit_like(graph, &op, x, from->type);
 }
 
 int32_t
@@ -79,7 +77,6 @@ graph_normalize(struct graph *graph, uint16_t fn, int32_t x)
 {
 	struct device_op op = {.op = DEVICE_OP_NORMALIZE, .fn = fn};
 	const struct graph_value *from;
-	int64_t		dims[DEVICE_RANK_MAX];
 	int32_t		y;
 
 	if (x < 0)
@@ -87,8 +84,7 @@ graph_normalize(struct graph *graph, uint16_t fn, int32_t x)
 	from = graph_value(graph, x);
 	if (!emit_is_float(from->type))
 		return emit_refuse_type(graph, "normalisation", from->type);
-	memcpy(dims, from->dims, sizeof(dims));
-	y = graph_emit(graph, &op, 1, &x, from->type, from->rank, dims);
+	y = emit_like(graph, &op, x, from->type);
 	graph_role_copy(graph, y, x);
 	return y;
 }
@@ -98,15 +94,13 @@ graph_cumsum(struct graph *graph, int32_t x, int axis, bool exclusive, bool reve
 {
 	struct device_op op = {.op = DEVICE_OP_CUMSUM, .i = {axis, exclusive, reverse}};
 	const struct graph_value *from;
-	int64_t		dims[DEVICE_RANK_MAX];
 
 	if (x < 0)
 		return GRAPH_FAILED;
 	from = graph_value(graph, x);
 	if (!emit_is_number(from->type))
 		return emit_refuse_type(graph, "running sums", from->type);
-	memcpy(dims, from->dims, sizeof(dims));
-	return graph_emit(graph, &op, 1, &x, from->type, from->rank, dims);
+	return emit_like(graph, &op, x, from->type);
 }
 
 int32_t

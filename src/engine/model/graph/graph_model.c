@@ -144,16 +144,6 @@ read_options(struct graph_model *m, const char *options, const struct model_file
 
 /* ---- the signature ---- */
 
-uint64_t
-graph_tensor_width(const struct infer_tensor *tensor)
-{
-	uint64_t	width = 1;
-
-	for (uint32_t i = 0; i < tensor->rank; i++)
-		width *= (uint64_t) tensor->dims[i];
-	return width;
-}
-
 /* A value as the user sees it: without the batch's dimension. */
 static bool
 signature_tensor(struct graph_model *m, int32_t value, const char *name, bool batch,
@@ -224,7 +214,7 @@ signature_outputs(struct graph_model *m, bool batch, struct status *status)
 		if (value->role != INFER_ROLE_SCORES)
 			continue;
 		scores = true;
-		if (signature->classes_count == 0 && value->classes_count == graph_tensor_width(tensor))
+		if (signature->classes_count == 0 && value->classes_count == infer_tensor_width(tensor))
 		{
 			signature->classes_count = value->classes_count;
 			signature->classes = value->classes;
@@ -233,7 +223,7 @@ signature_outputs(struct graph_model *m, bool batch, struct status *status)
 	signature->task = INFER_TASK_NETWORK;
 	if (label || scores)
 		signature->task = INFER_TASK_CLASSIFIER;
-	else if (graph->outputs_count == 1 && graph_tensor_width(&signature->outputs[0]) == 1 &&
+	else if (graph->outputs_count == 1 && infer_tensor_width(&signature->outputs[0]) == 1 &&
 			 signature->outputs[0].type != INFER_TYPE_STRING && signature->outputs[0].type != INFER_TYPE_BOOL)
 		signature->task = INFER_TASK_REGRESSION;
 	return true;
@@ -309,7 +299,7 @@ signature_notes(struct graph_model *m)
 
 	if (signature->features_count > 0 &&
 		(signature->inputs_count != 1 ||
-		 graph_tensor_width(&signature->inputs[0]) != signature->features_count))
+		 infer_tensor_width(&signature->inputs[0]) != signature->features_count))
 	{
 		features = "The property feature_names does not have one name for each element of a single input, and is not used. ";
 		signature->features_count = 0;

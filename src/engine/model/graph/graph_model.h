@@ -53,9 +53,6 @@ graph_model_graph(const struct model *model)
 	return &((const struct graph_model *) model)->graph;
 }
 
-/* Elements of one row of an input or output. */
-extern uint64_t graph_tensor_width(const struct infer_tensor *tensor);
-
 extern bool graph_model_run(struct model *model, struct device_queue *queue, struct model_yield *yield,
 							const struct model_slice *slices, uint32_t slices_count,
 							struct status *status);

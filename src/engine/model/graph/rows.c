@@ -38,7 +38,7 @@ graph_rows_check(const struct graph_model *m, const struct model_slice *slice, s
 		const struct infer_column *column = &request->columns[i];
 
 		if (column->type != signature->inputs[i].type ||
-			column->width != graph_tensor_width(&signature->inputs[i]) ||
+			column->width != infer_tensor_width(&signature->inputs[i]) ||
 			infer_column_check(column, request->rows, request->region_bytes) != NULL)
 			return status_set(status, INFER_ERROR_PROTOCOL, "the column \"%s\" does not fit the model's input",
 							  signature->inputs[i].name);

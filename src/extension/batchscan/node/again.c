@@ -43,7 +43,6 @@ restore_mutator(Node *expression, void *context)
 	const InferBatchState *node = context;
 	const NodeCall *call;
 	List	   *arguments;
-	Node	   *restored;
 
 	if (expression == NULL)
 		return NULL;
@@ -51,19 +50,7 @@ restore_mutator(Node *expression, void *context)
 	if (call == NULL)
 		return expression_tree_mutator(expression, restore_mutator, context);
 	arguments = (List *) restore_mutator((Node *) call->plan.args, context);
-	if (IsA(call->plan.call, FuncExpr))
-	{
-		restored = (Node *) makeNode(FuncExpr);
-		*(FuncExpr *) restored = *(FuncExpr *) call->plan.call;
-		((FuncExpr *) restored)->args = arguments;
-	}
-	else
-	{
-		restored = (Node *) makeNode(OpExpr);
-		*(OpExpr *) restored = *castNode(OpExpr, call->plan.call);
-		((OpExpr *) restored)->args = arguments;
-	}
-	return restored;
+	return (Node *) infer_call_with_arguments((Node *) call->plan.call, arguments);
 }
 
 /* A call that is handed on as a column has nothing around it that would keep it from being made. */

@@ -78,12 +78,6 @@ begin_arguments(InferBatchState *node, NodeCall *call, bool explain_only)
 		call->guard = ExecInitExpr(call->plan.guard, &node->css.ss.ps);
 }
 
-static Oid
-called_function(const Expr *call)
-{
-	return IsA(call, FuncExpr) ? ((const FuncExpr *) call)->funcid : ((const OpExpr *) call)->opfuncid;
-}
-
 static void
 check_execute(Oid function)
 {
@@ -98,7 +92,7 @@ static void
 begin_call(InferBatchState *node, int number, bool explain_only)
 {
 	NodeCall   *call = &node->calls[number];
-	Oid			function = called_function(call->plan.call);
+	Oid			function = infer_called_function((Node *) call->plan.call);
 
 	check_execute(function);
 	call->column = node->child_columns + number;

@@ -12,6 +12,7 @@
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
+#include "../../client.h"
 #include "node.h"
 
 /* ---- a row's arguments ---- */
@@ -140,17 +141,7 @@ read_arguments(InferBatchState *node, Batch *batch, NodeCall *call, int row)
 static uint32
 request_class(int rows)
 {
-	switch (infer_request_class)
-	{
-		case INFER_REQUEST_INTERACTIVE:
-			return INFER_CLASS_INTERACTIVE;
-		case INFER_REQUEST_STATEMENT:
-			return INFER_CLASS_STATEMENT;
-		case INFER_REQUEST_JOB:
-			return INFER_CLASS_JOB;
-		default:
-			return rows == 1 ? INFER_CLASS_INTERACTIVE : INFER_CLASS_STATEMENT;
-	}
+	return infer_client_class(rows == 1 ? INFER_CLASS_INTERACTIVE : INFER_CLASS_STATEMENT);
 }
 
 static void

@@ -22,7 +22,7 @@ void
 infer_batch_function_init(InferBatchState *node, NodeCall *call)
 {
 	Node	   *expression = (Node *) call->plan.call;
-	Oid			oid = IsA(expression, FuncExpr) ? ((FuncExpr *) expression)->funcid : ((OpExpr *) expression)->opfuncid;
+	Oid			oid = infer_called_function(expression);
 	int			count = list_length(call->plan.args);
 	NodeFunction *function = palloc0(sizeof(NodeFunction));
 

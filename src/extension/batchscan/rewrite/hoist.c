@@ -266,32 +266,11 @@ find_call(const Hoist *hoist, const Node *call)
 	return 0;
 }
 
-static Expr *
-with_arguments(Node *call, List *arguments)
-{
-	if (IsA(call, FuncExpr))
-	{
-		FuncExpr   *result = makeNode(FuncExpr);
-
-		*result = *(FuncExpr *) call;
-		result->args = arguments;
-		return (Expr *) result;
-	}
-	else
-	{
-		OpExpr	   *result = makeNode(OpExpr);
-
-		*result = *castNode(OpExpr, call);
-		result->args = arguments;
-		return (Expr *) result;
-	}
-}
-
 static Node *
 hoist_call(Node *node, Hoist *hoist)
 {
 	List	   *arguments = (List *) infer_hoist_rewrite((Node *) infer_call_arguments(node), hoist);
-	Expr	   *call = with_arguments(node, arguments);
+	Expr	   *call = infer_call_with_arguments(node, arguments);
 	int			number = find_call(hoist, (Node *) call);
 
 	if (number == 0)

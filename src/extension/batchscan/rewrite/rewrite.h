@@ -76,8 +76,6 @@ typedef struct Hoist
 
 extern bool infer_may_be_verb(uint32 hash);
 extern bool infer_function_is_plain(Oid function);
-extern Oid	infer_called_function(const Node *node);	/* of FuncExpr, OpExpr; else invalid */
-extern List *infer_call_arguments(const Node *node);	/* of these */
 extern const InferVerbDef *infer_call_verb(const Node *node);
 extern bool infer_is_bound(Node *node);
 extern bool infer_has_call(Node *node);

@@ -39,16 +39,23 @@ static int	answer_fd = -1;
 
 static struct infer_error_text farewell;
 
-void
-in_reset(void)
+/* What of the last frame nobody has taken. */
+static void
+drop_frame(void)
 {
-	in_frame_used = in_body_used = 0;
 	if (in_body != NULL)
 		pfree(in_body);
 	in_body = NULL;
 	if (in_fd >= 0)
 		close(in_fd);
 	in_fd = -1;
+}
+
+void
+in_reset(void)
+{
+	in_frame_used = in_body_used = 0;
+	drop_frame();
 	in_answer_fd_close();
 }
 
@@ -237,12 +244,7 @@ in_receive(void)
 		in_frame_used = in_body_used = 0;
 		if (!dispatch())
 			return false;
-		if (in_body != NULL)
-			pfree(in_body);
-		in_body = NULL;
-		if (in_fd >= 0)
-			close(in_fd);
-		in_fd = -1;
+		drop_frame();
 	}
 }
 
