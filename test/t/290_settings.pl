@@ -64,7 +64,7 @@ $server->restart('infer.device' => 'null:delay=20', log_min_messages => 'debug1'
 $server->safe_psql("SELECT infer.predict('m', 1)");
 reload('batch_delay', 300_000, 300_000);
 $server->safe_psql("SELECT infer.reset_stats(); SELECT infer.predict('m', 1)");
-is($server->safe_psql("SELECT queue_time BETWEEN 280 AND 5000 FROM infer.stats WHERE model = 'm' AND class = 'interactive'"), 't', 'infer.batch_delay: a call waits for others');
+is($server->safe_psql("SELECT queue_time BETWEEN 280 AND 60000 FROM infer.stats WHERE model = 'm' AND class = 'interactive'"), 't', 'infer.batch_delay: a call waits for others');
 reload('batch_delay', 0, 0);
 
 my $crowd = "SELECT infer.predict('m', 1)";
@@ -74,7 +74,7 @@ cmp_ok($server->safe_psql("SELECT max(mean_batch_rows) FROM infer.stats WHERE mo
 reload('batch_rows', 2, 2);
 $server->safe_psql('SELECT infer.reset_stats()');
 is(($server->pgbench($crowd, '-c', 8, '-t', 20))[0], 0, 'another crowd');
-is($server->safe_psql("SELECT max(mean_batch_rows) BETWEEN 1.5 AND 2 FROM infer.stats WHERE model = 'm'"), 't', 'infer.batch_rows: in batches of two');
+is($server->safe_psql("SELECT max(mean_batch_rows) > 1 AND max(mean_batch_rows) <= 2 FROM infer.stats WHERE model = 'm'"), 't', 'infer.batch_rows: in batches of two');
 
 # One row at a time, and interactive calls always wait (for more than half a second all of them
 # would have to rest): a job has its share or nothing.

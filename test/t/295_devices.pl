@@ -27,7 +27,10 @@ is($server->safe_psql("SELECT string_agg(device, ',') FROM infer.devices"), 'cpu
 
 for my $device ('cuda', 'cuda:0')
 {
+	my $size = $server->log_size;
+
 	$server->restart('infer.device' => $device, 'infer.timeout' => '3s');
+	$server->wait_for_log(qr/could not open the device/, $size);
 	my ($code, $out, $err) = $server->psql("\\set VERBOSITY verbose\nSELECT infer.predict('m', 1)");
 	isnt($code, 0, "$device: a call fails where there is no such GPU");
 	like($err, qr/could not open the device/, 'and says why');

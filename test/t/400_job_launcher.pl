@@ -350,7 +350,7 @@ $server->safe_psql('GRANT CONNECT ON DATABASE infer TO public');
 # A completion_window that passes while the job waits.
 $server->reload('infer.max_job_workers' => 0);
 ok($server->poll_query_until('SHOW infer.max_job_workers', '0'), 'no workers allowed');
-$job = submit(arguments => { completion_window => '1 second' });
+$job = submit(arguments => { completion_window => '5 seconds' });
 is(state_of($job), 'validating', 'a job waits');
 ends($job, 'expired', 'and expires at its time');
 $server->reload('infer.max_job_workers' => 2);
