@@ -65,7 +65,7 @@ extern void emulation_report(const char *format, ...) __attribute__((format(prin
 /* The kernel's name as far as the symbols tell. */
 extern const char *emulation_name(const void *function);
 
-/* Adds to a text that the first of a list of leaks began. */
+/* Appends to a text, which has no end of its own yet. */
 extern void text_add(std::vector<char> *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 extern void random_seed(uint64_t seed);
