@@ -116,13 +116,16 @@ job_statement_prepare(JobStatement *statement, const char *sql, int parameters, 
 					  int cursor_options)
 {
 	MemoryContext context = CurrentMemoryContext;
+	SPIPlanPtr	plan;
 
 	if (given != NULL)
 		give(given, NULL);
-	statement->plan = SPI_prepare_cursor(sql, parameters, types, cursor_options);
-	if (statement->plan == NULL)
+	plan = SPI_prepare_cursor(sql, parameters, types, cursor_options);
+	if (plan == NULL)
 		elog(ERROR, "SPI_prepare failed: %s", SPI_result_code_string(SPI_result));
-	SPI_keepplan(statement->plan);
+	if (SPI_keepplan(plan) != 0)
+		elog(ERROR, "SPI_keepplan failed");
+	statement->plan = plan;			/* until then SPI's, which frees it at an error */
 	statement->given = given;
 	if (given != NULL)
 		job_statement_take();
