@@ -35,6 +35,13 @@ sub errors
 	return $server->safe_psql("SELECT string_agg(key[1] || ' ' || sqlstate, ', ' ORDER BY key[1]::int) FROM infer.job_errors WHERE job = $job");
 }
 
+sub errors_by_text
+{
+	my ($job) = @_;
+
+	return $server->safe_psql("SELECT string_agg(key[1] || ' ' || sqlstate, ', ' ORDER BY key[1]) FROM infer.job_errors WHERE job = $job");
+}
+
 # ---- conditions ----
 
 # d is 0 where the condition fails; it is met by odd keys.
@@ -85,6 +92,30 @@ SQL
 $job = submit(q{'far', input => 'x', output => 'y', condition => 'counted(d)'});
 is(ended($job), 'completed 11 10 1 0', 'a row that fails behind many that do not meet the condition');
 cmp_ok($server->safe_psql('SELECT last_value FROM calls'), '<', 8 * 30010, 'each row was looked at a few times only');
+
+# ---- keys whose texts cannot be read back ----
+
+$server->safe_psql(<<'SQL');
+CREATE TYPE odd;
+CREATE FUNCTION odd_in(cstring) RETURNS odd LANGUAGE internal STRICT IMMUTABLE AS 'int4in';
+CREATE FUNCTION odd_out(odd) RETURNS cstring LANGUAGE internal STRICT IMMUTABLE AS 'oidout';
+CREATE TYPE odd (INPUT = odd_in, OUTPUT = odd_out, LIKE = int4);
+CREATE CAST (odd AS int4) WITHOUT FUNCTION AS IMPLICIT;
+CREATE TABLE odd_keys (id odd PRIMARY KEY, x float8 NOT NULL, d int NOT NULL, y float8);
+INSERT INTO odd_keys SELECT g::text::odd, g, CASE g WHEN -2 THEN 0 ELSE 1 END FROM generate_series(-3, 3) g;
+SQL
+$job = submit(q{'odd_keys', input => 'x', output => 'y', condition => '1 / d = 1'});
+is(ended($job), 'completed 7 6 1 0', 'a row that cannot be read, nor found again by its key, has failed');
+is(errors_by_text($job), '4294967294 22003', 'and is told by the key\'s text');
+
+my $holder = $server->background_psql;
+$holder->query("BEGIN; SELECT FROM odd_keys WHERE id = '-1' FOR UPDATE");
+$job = submit(q{'odd_keys', input => 'x', output => 'y', condition => 'd = 1'});
+ok($server->poll_query_until("SELECT pending FROM infer.jobs WHERE job = $job", 1), 'one is locked, and put off');
+$holder->query('COMMIT');
+is(ended($job), 'completed 6 5 1 0', 'and has failed when it cannot be found again');
+is(errors_by_text($job), '4294967295 22003', 'told likewise');
+$holder->quit;
 
 # ---- a kept column's row that is put off, and then cannot be read ----
 

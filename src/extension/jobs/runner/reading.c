@@ -8,6 +8,9 @@
  *
  * Where the row is, is looked up before it is tried by itself: if somebody changes it in between, the error is of
  * another version than the one that is known, which nobody is told of as failed.
+ *
+ * A key is kept as text, which its type's input function may refuse: then that is the row's error, and its keys are
+ * those that were read, or none.
  */
 #include "postgres.h"
 
@@ -53,7 +56,7 @@ try_to_read(Read *read)
 	return error;
 }
 
-/* A row by itself, whose place is known, is the chunk. */
+/* A row by itself, whose place is known, is the chunk.  It has the place's keys where its own could not be read. */
 static void
 read_item(Read *read, const JobRow *place)
 {
@@ -62,6 +65,8 @@ read_item(Read *read, const JobRow *place)
 
 	if (error == NULL)
 		return;
+	if (row->keys == NULL)
+		row->keys = place->keys;
 	row->tableoid = place->tableoid;
 	row->file = place->file;
 	row->tid = place->tid;
@@ -137,7 +142,8 @@ runner_read_items(Runner *runner, JobChunk *chunk, JobItem *items, int items_cou
 
 		if (read.items_count == 1)
 		{
-			(void) job_scan_place(&runner->run, &place);
+			if (place.keys != NULL)
+				(void) job_scan_place(&runner->run, &place);
 			read_item(&read, &place);
 			return;
 		}
