@@ -64,39 +64,6 @@ get_number(const char *sql)
 	return DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null));
 }
 
-static bool
-receive_null(TupleTableSlot *slot, void *arg)
-{
-	*(bool *) arg = true;
-	return false;
-}
-
-/*
- * A unique index lets NULLs pass, and a read by key passes over them: they are an error rather than left out
- * in silence.  Looked for by the index, so that the condition is evaluated for those rows only.
- */
-static void
-check_keys(JobRun *run, const char *from)
-{
-	const JobPlan *plan = run->plan;
-
-	for (int i = 0; i < plan->keys_count; i++)
-	{
-		JobStatement statement = {0};
-		bool		found = false;
-
-		job_statement_prepare(&statement, psprintf("SELECT%s\n AND %s IS NULL LIMIT 1", from, plan->keys[i].sql), 0, NULL,
-							  NULL, CURSOR_OPT_NO_SCROLL);
-		job_statement_query(&statement, NULL, JOB_PLANNING_BY_INDEX, NULL, receive_null, &found);
-		SPI_freeplan(statement.plan);
-		if (found)
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("key column %s is NULL in some rows", plan->keys[i].sql),
-					 errhint("Leave these rows out by a condition: %s IS NOT NULL.", plan->keys[i].sql)));
-	}
-}
-
 /* Runs a step that evaluates the condition; false: that failed for a row. */
 static bool
 is_done(void (*step) (void *arg), void *arg)
@@ -106,6 +73,61 @@ is_done(void (*step) (void *arg), void *arg)
 	if (error != NULL && !job_error_may_be_of_row(error->sqlerrcode))
 		ReThrowError(error);
 	return error == NULL;
+}
+
+static bool
+receive_null(TupleTableSlot *slot, void *arg)
+{
+	*(bool *) arg = true;
+	return false;
+}
+
+typedef struct Nulls
+{
+	const char *from;
+	const char *key;
+	bool		found;
+} Nulls;
+
+/* By the index, so that the condition is evaluated for rows without a key only. */
+static void
+look_for_null(void *arg)
+{
+	Nulls	   *nulls = arg;
+	JobStatement statement = {0};
+
+	job_spi_begin();
+	job_statement_prepare(&statement, psprintf("SELECT%s\n AND %s IS NULL LIMIT 1", nulls->from, nulls->key), 0, NULL,
+						  NULL, CURSOR_OPT_NO_SCROLL);
+	job_statement_query(&statement, NULL, JOB_PLANNING_BY_INDEX, NULL, receive_null, &nulls->found);
+	SPI_freeplan(statement.plan);
+	job_spi_end();
+}
+
+/*
+ * A unique index lets NULLs pass, and a read by key passes over them: they are an error rather than left out
+ * in silence.  So are those for which the condition fails, which could be told of by no key.
+ */
+static void
+check_keys(JobRun *run, const char *from)
+{
+	const JobPlan *plan = run->plan;
+
+	for (int i = 0; i < plan->keys_count; i++)
+	{
+		Nulls		nulls = {.from = from,.key = plan->keys[i].sql};
+
+		if (!is_done(look_for_null, &nulls))
+		{
+			nulls.from = job_sql_from_all(plan);
+			look_for_null(&nulls);
+		}
+		if (nulls.found)
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("key column %s is NULL in some rows", nulls.key),
+					 errhint("Leave these rows out by a condition: %s IS NOT NULL.", nulls.key)));
+	}
 }
 
 typedef struct Count
