@@ -62,6 +62,18 @@ sleep 2;
 is($server->safe_psql($begun), $then, 'does not stop it, nor does a change of options');
 is($server->psql_sqlstate('CREATE DATABASE copy TEMPLATE another'), '', 'its database can be copied meanwhile');
 sleeps('it begins again');
+
+# Others than the owner may copy a template.
+$server->safe_psql('CREATE ROLE guest LOGIN; ALTER DATABASE another IS_TEMPLATE true');
+$then = $server->safe_psql("SELECT xact_start FROM pg_stat_activity WHERE backend_type = 'infer job' AND wait_event = 'PgSleep'");
+is($server->psql_sqlstate('CREATE DATABASE copy_of_guest TEMPLATE another', user => 'guest', database => 'mine'), '42501', 'a role that creates no databases');
+sleep 2;
+is($server->safe_psql("SELECT xact_start FROM pg_stat_activity WHERE backend_type = 'infer job' AND wait_event = 'PgSleep'"), $then,
+	'does not stop it where the database is a template');
+is($server->psql_sqlstate('CREATE DATABASE copy_of_stranger TEMPLATE another', user => 'stranger', database => 'mine'), '',
+	'a template can be copied by whoever creates databases');
+$server->safe_psql('ALTER DATABASE another IS_TEMPLATE false');
+sleeps('and again it begins again');
 isnt($server->safe_psql("SELECT pids[1] FROM infer.jobs WHERE job = $job", @other), $pid, 'in another process');
 is($server->safe_psql("SELECT state FROM infer.jobs WHERE job = $job", @other), 'in_progress', 'and is no worse for it');
 is($server->psql_sqlstate('DROP DATABASE another'), '', 'it can be dropped');

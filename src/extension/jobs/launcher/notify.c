@@ -18,8 +18,10 @@
 
 #include "launcher.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_database.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
@@ -31,6 +33,7 @@
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 
 #include "../../catalog/internal.h"
 
@@ -237,6 +240,36 @@ wanted_database(const Node *stmt)
 	}
 }
 
+static bool
+is_template(Oid database)
+{
+	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(database));
+	bool		is = HeapTupleIsValid(tuple) && ((Form_pg_database) GETSTRUCT(tuple))->datistemplate;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return is;
+}
+
+static bool
+creates_databases(Oid role)
+{
+	HeapTuple	tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(role));
+	bool		does = HeapTupleIsValid(tuple) && ((Form_pg_authid) GETSTRUCT(tuple))->rolcreatedb;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	return does;
+}
+
+/* Its owner may do all of it, and whoever creates databases may copy one that is marked as a template. */
+static bool
+may_want(const Node *stmt, Oid database)
+{
+	return infer_database_ownercheck(database, GetUserId()) ||
+		(IsA(stmt, CreatedbStmt) && is_template(database) && creates_databases(GetUserId()));
+}
+
 /* Whoever may not do it does not hold up others' jobs. */
 static void
 have_way_made(const Node *stmt)
@@ -244,7 +277,7 @@ have_way_made(const Node *stmt)
 	const char *name = wanted_database(stmt);
 	Oid			database = name != NULL ? get_database_oid(name, true) : InvalidOid;
 
-	if (OidIsValid(database) && infer_database_ownercheck(database, GetUserId()))
+	if (OidIsValid(database) && may_want(stmt, database))
 		job_slots_make_way(database);
 }
 
