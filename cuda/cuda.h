@@ -61,6 +61,7 @@ struct cuda_gpu
 	char		name[96];
 	uint64_t	bytes_total;
 	uint64_t	budget;
+	bool		budget_of_free;		/* as device_info has it */
 	uint64_t	used;				/* atomic: weights, constants, arenas */
 	double		flops[DEVICE_PRECISIONS];	/* of products, per second: what the data sheet's formula says; [FULL]: F32 */
 	double		bytes_second;		/* of its memory */

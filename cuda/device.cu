@@ -242,6 +242,7 @@ start_gpu(cuda_device *device, cuda_gpu *gpu, uint64_t budget, status *status)
 	gpu->budget = budget > 0 ? budget : bytes_free > 2 * reserve ? bytes_free - reserve : bytes_free / 2;
 	if (gpu->budget > bytes_total)
 		gpu->budget = bytes_total;
+	gpu->budget_of_free = budget == 0 || gpu->budget == bytes_total;
 	return cuda_graphs_start(gpu, status) && cuda_watcher_start(gpu, status);
 }
 
@@ -431,7 +432,10 @@ cuda_info(device *base, device_info *info)
 		uint64_t	used = __atomic_load_n(&device->gpus[g].used, __ATOMIC_RELAXED);
 
 		if (g == 0 || device->gpus[g].budget < info->bytes_budget)
+		{
 			info->bytes_budget = device->gpus[g].budget;
+			info->budget_of_free = device->gpus[g].budget_of_free;
+		}
 		if (used > info->bytes_used)
 			info->bytes_used = used;
 	}

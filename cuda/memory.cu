@@ -30,7 +30,8 @@ budget_take(cuda_gpu *gpu, uint64_t bytes, const char *what, status *status)
 	status_set(status, INFER_ERROR_MEMORY, "GPU memory exhausted: %llu bytes wanted for %s", (unsigned long long) bytes, what);
 	status_detail(status, "GPU %d may use %llu bytes and uses %llu.", gpu->ordinal, (unsigned long long) gpu->budget,
 				  (unsigned long long) (used - bytes));
-	status_hint(status, "Raise infer.gpu_memory or unload a model with infer.unload_model().");
+	status_hint(status, gpu->budget_of_free ? DEVICE_GPU_FULL :
+				"Raise infer.gpu_memory, or unload a model with infer.unload_model().");
 	return false;
 }
 
@@ -57,7 +58,8 @@ cuda_memory_borrow(cuda_gpu *gpu, uint64_t bytes, const char *what, status *stat
 	status_set(status, INFER_ERROR_MEMORY, "GPU memory exhausted: %llu bytes wanted for %s", (unsigned long long) bytes, what);
 	status_detail(status, "GPU %d has not so much left, though its budget is %llu bytes: something else uses its memory.",
 				  gpu->ordinal, (unsigned long long) gpu->budget);
-	status_hint(status, "Lower infer.gpu_memory, or end the other programs that use the GPU.");
+	status_hint(status, gpu->budget_of_free ? DEVICE_GPU_FULL :
+				"Lower infer.gpu_memory, or end the other programs that use the GPU.");
 	return nullptr;
 }
 

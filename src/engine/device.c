@@ -214,3 +214,12 @@ device_run(struct device *device, struct device_queue *queue, struct device_prog
 		return status_set(status, INFER_ERROR_DEVICE, "the device failed the batch");
 	return true;
 }
+
+void
+device_memory_hint(const struct device *device, const struct device_info *info, struct status *status)
+{
+	if (info->budget_of_free)
+		status_hint(status, "%s", DEVICE_GPU_FULL);
+	else
+		status_hint(status, "Raise %s, or unload a model with infer.unload_model().", device_memory_setting(device));
+}

@@ -551,6 +551,7 @@ struct device_info
 	double		flops[DEVICE_PRECISIONS];	/* of a product, per second and thread, measured at open */
 	uint64_t	bytes_total;
 	uint64_t	bytes_budget;
+	bool		budget_of_free;		/* it is what was free, or all there is, whatever device_memory_setting() says */
 	uint64_t	bytes_used;			/* weights; an arena is checked beside them at enqueue */
 	uint64_t	host_copies;		/* tensors copied to the host and back, ever, for ops that are left to it; */
 	uint64_t	host_bytes;			/* and their bytes */
@@ -778,6 +779,12 @@ device_memory_setting(const struct device *device)
 {
 	return device_has_memory(device) ? "infer.gpu_memory" : "infer.memory";
 }
+
+/* What helps where a GPU's memory is full, and no setting has more of it. */
+#define DEVICE_GPU_FULL	"Unload a model with infer.unload_model(); or end other programs that use the GPU, and call infer.restart_engine()."
+
+/* The hint of an error that says that the budget does not suffice. */
+extern void device_memory_hint(const struct device *device, const struct device_info *info, struct status *status);
 
 /* What the constants among tensors take. */
 extern uint64_t device_constants_bytes(const struct device_tensor *tensors, uint32_t count);

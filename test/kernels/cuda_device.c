@@ -184,6 +184,9 @@ test_memory(void)
 	snprintf(wanted, sizeof(wanted), "%d bytes", (1 << 20) + 256);
 	tap_ok(large == NULL && status.error == INFER_ERROR_MEMORY && strstr(status.message, wanted) != NULL, "more is refused: %s",
 		   status.message);
+	tap_ok(strstr(status.hint, "Raise infer.gpu_memory") != NULL, "and the setting is to be raised: %s", status.hint);
+	device_memory_hint(device, &info, &status);
+	tap_ok(strstr(status.hint, "Raise infer.gpu_memory") != NULL, "as the engine says: %s", status.hint);
 	net_open(&net, device, false, 0);
 	device->ops->info(device, &info);
 	tap_ok(info.bytes_used >= net.arena_bytes, "arenas count: %llu", (unsigned long long) info.bytes_used);
@@ -200,6 +203,25 @@ test_memory(void)
 	net_free(&net);
 	device->ops->info(device, &info);
 	tap_ok(info.bytes_used == 0, "all is given back: %llu", (unsigned long long) info.bytes_used);
+	device_close(device);
+}
+
+/* The budget is what is free: to raise the setting from 0 would lower it. */
+static void
+test_memory_free(void)
+{
+	struct status status;
+	struct device *device = open_cuda("cuda", 0, &status);
+	struct device_info info;
+	void	   *large;
+
+	device->ops->info(device, &info);
+	large = device_buffer_alloc(device, NULL, DEVICE_BUFFER_ARENA, info.bytes_budget + 1, &status);
+	tap_ok(large == NULL && status.error == INFER_ERROR_MEMORY && strstr(status.hint, "infer.gpu_memory") == NULL &&
+		   strstr(status.hint, "infer.restart_engine") != NULL, "no setting has more than is free: %s", status.hint);
+	device_memory_hint(device, &info, &status);
+	tap_ok(strstr(status.hint, "infer.gpu_memory") == NULL && strstr(status.hint, "infer.restart_engine") != NULL, "as the engine says: %s",
+		   status.hint);
 	device_close(device);
 }
 
@@ -395,5 +417,6 @@ main(void)
 	test_threads(device);
 	device_close(device);
 	test_memory();
+	test_memory_free();
 	return tap_done();
 }

@@ -144,7 +144,7 @@ keep_budget(struct engine *engine, const struct load_job *job, struct loaded *lo
 	status_set(&loaded->status, INFER_ERROR_MEMORY, "the model does not fit into %s", setting);
 	status_detail(&loaded->status, "It takes %llu bytes, models in use hold %llu, %s allows %llu.",
 				  (unsigned long long) loaded->model->bytes, (unsigned long long) used, setting, (unsigned long long) budget);
-	status_hint(&loaded->status, "Raise %s, or unload a model with infer.unload_model().", setting);
+	device_memory_hint(engine->device, &engine->info, &loaded->status);
 	model_close(loaded->model);
 	files_close(&loaded->files);
 	free(loaded->closing);

@@ -31,7 +31,7 @@ bytes_left(struct encoder_model *m, uint64_t *left, struct status *status)
 		return true;
 	status_set(status, INFER_ERROR_MEMORY, "a text of %u tokens needs %" PRIu64 " bytes of memory, and %" PRIu64 " are left",
 			   m->encoder->tokens_max, longest, *left);
-	status_hint(status, "Raise %s.", device_memory_setting(m->device));
+	device_memory_hint(m->device, &info, status);
 	return false;
 }
 

@@ -363,7 +363,7 @@ size_batches(struct graph_model *m, struct status *status)
 		{
 			status_set(status, INFER_ERROR_MEMORY, "one row of the model needs %" PRIu64 " bytes of memory, and %" PRIu64 " are left",
 					   m->row_bytes, left);
-			status_hint(status, "Raise %s.", device_memory_setting(m->device));
+			device_memory_hint(m->device, &info, status);
 			return false;
 		}
 		budget = left / 2 < budget ? left / 2 : budget;
