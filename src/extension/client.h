@@ -32,6 +32,7 @@
 #include "compat.h"
 
 typedef struct InferCall InferCall;
+struct InferScope;
 
 typedef struct InferOutput			/* one output of a finished call; points into the region */
 {
@@ -84,8 +85,11 @@ extern void infer_client_ask_profile(InferCall *call);
 /* Sleeps until the call has ended; raises the whole request's error, if it is one. */
 extern void infer_client_wait(InferCall *call);
 
-/* The same, but the request's error is returned, and lives as long as the call; NULL: none. */
-extern const struct infer_error_text *infer_client_wait_quiet(InferCall *call);
+/*
+ * The same, but the request's error is returned, and lives as long as the call; NULL: none.  The answer must be of
+ * that scope (below) as well, unless it is NULL.
+ */
+extern const struct infer_error_text *infer_client_wait_quiet(InferCall *call, struct InferScope *within);
 
 /* An error of the row, or a lost, late or full engine: where infer.try gives NULL. */
 extern bool infer_client_error_hides(uint32 error);

@@ -137,8 +137,11 @@ extern int	infer_rows_add(InferRows *rows, const Datum *values, const bool *null
 
 extern void infer_rows_submit(InferRows *rows);
 
-/* Sleeps until all have ended; raises only what ends the statement (cancel). */
-extern void infer_rows_wait(InferRows *rows);
+/*
+ * Sleeps until all have ended; raises only what ends the statement (cancel).  within: whose results they are, where
+ * that is more than the statement's; or NULL.
+ */
+extern void infer_rows_wait(InferRows *rows, InferScope *within);
 
 /*
  * false: this ticket has failed.  By reference results are made in the current memory context,

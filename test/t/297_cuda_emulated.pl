@@ -94,6 +94,17 @@ like($session->errors, qr/IF001: .*\nDETAIL:  Some rows were computed by \Q$cpu\
 	'that one is of the engine that computed it, though another one is connected when it is read');
 $session->quit;
 
+find_gpu('the GPU is back for a cursor');
+$session = $server->background_psql;
+$session->query("BEGIN; DECLARE c CURSOR FOR SELECT infer.predict('m', x) FROM t; MOVE 300 IN c");
+ok($server->poll_query_until('SELECT count(*) = 0 FROM infer.activity'), 'it has been read, and its next batch is computed');
+lose_gpu();
+is($session->query("SELECT infer.predict('m', 1)"), '3', 'another statement of its transaction is computed by the CPU');
+$session->query('MOVE 8 IN c; ' x 25);
+like($session->errors, qr/\A\S* ERROR:  IF001: .*\nDETAIL:  Some rows were computed by cuda-sm\S+, and others by \Q$cpu\E/,
+	'the cursor has no rows of both, though no FETCH would have seen two');
+$session->quit;
+
 find_gpu('the GPU is back');
 $session = $server->background_psql;
 $session->send("DO \$\$ BEGIN PERFORM infer.predict('m', 1); COMMIT; WHILE NOT EXISTS (SELECT FROM infer.devices WHERE device = 'cpu' AND in_use) LOOP PERFORM pg_sleep(0.05); END LOOP; PERFORM infer.predict('m', 2); END \$\$");

@@ -214,7 +214,7 @@ handle_reply(InferCall *call, int *nap)
 	switch (call->reply.error)
 	{
 		case INFER_OK:
-			if (!numerics_agree(call))
+			if (!numerics_agree(call, NULL))
 				return false;
 			call->finished = true;
 			if (!call_is_of_tokens(call))
@@ -325,8 +325,10 @@ infer_client_wait(InferCall *call)
 }
 
 const struct infer_error_text *
-infer_client_wait_quiet(InferCall *call)
+infer_client_wait_quiet(InferCall *call, InferScope *within)
 {
 	call_finish(call);
+	if (within != NULL && call->error.error == INFER_OK && call->rows_sent > 0 && !numerics_agree(call, within))
+		call_give_up(call);
 	return call->error.error != INFER_OK ? &call->error : NULL;
 }

@@ -103,8 +103,8 @@ extern void answer_error(const Answer *answer, struct infer_error_text *err);
 /* The call is sent: its answer will be of what the connection's engine computes. */
 extern void numerics_note(InferCall *call);
 
-/* Whether the answer that has come is of the scope's numerics; false: call->error. */
-extern bool numerics_agree(InferCall *call);
+/* Whether the answer that has come is of the scope's numerics (NULL: the current one); false: call->error. */
+extern bool numerics_agree(InferCall *call, InferScope *within);
 
 /* ---- region.c ---- */
 

@@ -4,7 +4,8 @@
  *
  * Nouns
  *	scope			whose results must agree: a statement's (in a procedure that commits, those of one of its
- *					transactions), or what a job's runner says (a session's)
+ *					transactions), or what a job's runner says (a session's); a batch scan's, too,
+ *					which a cursor keeps from one statement to the next
  *
  * An engine that dies in the middle of a statement is replaced, and what was under way is sent again; but where the new
  * one computes on another device (infer.device = auto, and the GPU is gone), rows computed before and after would be
@@ -74,10 +75,10 @@ numerics_note(InferCall *call)
 }
 
 bool
-numerics_agree(InferCall *call)
+numerics_agree(InferCall *call, InferScope *within)
 {
-	InferScope *within = current_scope();
-
+	if (within == NULL)
+		within = current_scope();
 	if (within->numerics_id[0] == '\0')
 		memcpy(within->numerics_id, call->numerics_id, sizeof(within->numerics_id));
 	if (strcmp(within->numerics_id, call->numerics_id) == 0)

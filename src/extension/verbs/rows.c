@@ -130,7 +130,7 @@ infer_rows_submit(InferRows *rows)
 }
 
 void
-infer_rows_wait(InferRows *rows)
+infer_rows_wait(InferRows *rows, InferScope *within)
 {
 	MemoryContext old = MemoryContextSwitchTo(rows->context);
 
@@ -141,7 +141,7 @@ infer_rows_wait(InferRows *rows)
 
 		if (part->call == NULL)
 			continue;
-		part->error = infer_client_wait_quiet(part->call);
+		part->error = infer_client_wait_quiet(part->call, within);
 		if (part->error != NULL)
 			continue;
 		site_learn(rows->site, part->call, part->rows, infer_client_used(part->call) - part->bytes_before);

@@ -174,7 +174,7 @@ send_some(EmbedAll *all)
 static void
 put_some(EmbedAll *all, InferRows *rows, int end)
 {
-	infer_rows_wait(rows);
+	infer_rows_wait(rows, NULL);
 	for (; all->put < end; all->put++)
 	{
 		int			ticket = all->tickets[all->put];

@@ -199,7 +199,7 @@ run_quiet(SingleCall *single)
 	if (run_quiet_step(QUIET_WRITE, single, call))
 	{
 		infer_client_submit(call, asked->wanted);
-		failure = infer_client_wait_quiet(call);
+		failure = infer_client_wait_quiet(call, NULL);
 		if (failure != NULL)
 			raise_unless_hidden(failure);
 		else if (infer_client_row(call, 0, NULL) == INFER_OK)

@@ -302,7 +302,7 @@ take_results(InferBatchState *node, Batch *batch, int number)
 	ListCell   *cell;
 
 	foreach(cell, rows->sent)
-		infer_rows_wait(lfirst(cell));
+		infer_rows_wait(lfirst(cell), &node->scope);
 	for (int i = 0; i < batch->live_count; i++)
 	{
 		int			row = batch->live[i];

@@ -162,6 +162,7 @@ typedef struct InferBatchState
 
 	struct NodeAgain *again;		/* NULL: no row has been evaluated so */
 
+	InferScope	scope;				/* of all results, whichever statement asks for them */
 	NodeShared *shared;				/* or NULL */
 	InferSiteCounters reported;		/* that the leader has received, after shutdown */
 } InferBatchState;

@@ -422,7 +422,7 @@ static void
 wait_for_wave(const JobChunk *chunk)
 {
 	for (int i = 0; i < chunk->requests_count; i++)
-		infer_rows_wait(chunk->requests[i]);
+		infer_rows_wait(chunk->requests[i], NULL);
 }
 
 void

@@ -144,7 +144,7 @@ static void
 rows_wait(JobRun *run, JobChunk *chunk)
 {
 	for (int i = 0; i < chunk->requests_count; i++)
-		infer_rows_wait(chunk->requests[i]);
+		infer_rows_wait(chunk->requests[i], NULL);
 }
 
 /* ---- results ---- */
