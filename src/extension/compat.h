@@ -102,6 +102,13 @@ extern int	no_such_variable
 #define INFER_HAS_TRANSACTION_TIMEOUT
 #endif
 
+/* 17: a process's identity as a virtual transaction is a struct (ab355e3a88d) */
+#if PG_VERSION_NUM >= 170000
+#define infer_local_transaction() (MyProc->vxid.lxid)
+#else
+#define infer_local_transaction() (MyProc->lxid)
+#endif
+
 /* ---- plans ---- */
 
 #include "utils/selfuncs.h"

@@ -114,6 +114,15 @@ $session->wait;
 is($session->errors, '', 'and goes on with the other device: its transactions are by themselves');
 $session->quit;
 
+find_gpu('the GPU is there for two transactions of one message');
+$session = $server->background_psql;
+$session->send("BEGIN\\; SELECT infer.predict('m', 1)\\; COMMIT\\; DO \$\$ BEGIN WHILE NOT EXISTS (SELECT FROM infer.devices WHERE device = 'cpu' AND in_use) LOOP PERFORM pg_sleep(0.05); END LOOP; END \$\$\\; BEGIN\\; SELECT infer.predict('m', 2)\\; COMMIT");
+ok($server->poll_query_until("SELECT wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = " . $session->backend_pid), 'the first has committed');
+lose_gpu();
+$session->wait;
+is($session->errors, '', 'each is by itself, though they began at the same time');
+$session->quit;
+
 # ---- and in the middle of a job ----
 
 find_gpu('the GPU is there for a job');

@@ -3,8 +3,8 @@
  *	  The results of a statement come from devices that compute the same bits, or it ends with an error.
  *
  * Nouns
- *	scope			whose results must agree: a statement's (in a procedure that commits, those of one of its
- *					transactions), or what a job's runner says (a session's); a batch scan's, too,
+ *	scope			whose results must agree: a statement's (where it has several transactions, as a procedure
+ *					that commits, those of one), or what a job's runner says (a session's); a batch scan's, too,
  *					which a cursor keeps from one statement to the next
  *
  * An engine that dies in the middle of a statement is replaced, and what was under way is sent again; but where the new
@@ -19,10 +19,11 @@
 #include "internal.h"
 
 #include "access/xact.h"
+#include "storage/proc.h"
 
 static InferScope statement;
 static TimestampTz statement_start;
-static TimestampTz transaction_start;
+static LocalTransactionId transaction;
 static InferScope *scope = NULL;	/* instead of the statement's */
 
 InferScope *
@@ -39,10 +40,11 @@ current_scope(void)
 {
 	if (scope != NULL)
 		return scope;
-	if (statement_start != GetCurrentStatementStartTimestamp() || transaction_start != GetCurrentTransactionStartTimestamp())
+	/* transactions of one message, or of a worker that has no statements, begin at the same time */
+	if (statement_start != GetCurrentStatementStartTimestamp() || transaction != infer_local_transaction())
 	{
 		statement_start = GetCurrentStatementStartTimestamp();
-		transaction_start = GetCurrentTransactionStartTimestamp();
+		transaction = infer_local_transaction();
 		statement = (InferScope) {{0}};
 	}
 	return &statement;
