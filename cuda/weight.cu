@@ -62,20 +62,6 @@ weight_lay_out(device_weight *weight, const device_weight_desc *desc)
 	weight->bytes = weight->sums_offset + rounded((uint64_t) weight->n_padded * sizeof(int32_t), DEVICE_ALIGN);
 }
 
-/* What is wrong with a matrix; NULL: nothing. */
-static const char *
-desc_refusal(const device_weight_desc *desc)
-{
-	if (desc->precision >= DEVICE_PRECISIONS || desc->k < 0 || desc->n < 0)
-		return "no such precision or shape";
-	if (desc->type != DEVICE_F32 && desc->type != DEVICE_F16 && desc->type != DEVICE_BF16 &&
-		(desc->type != DEVICE_F64 || desc->precision != DEVICE_PRECISION_FULL))
-		return "not from this type";
-	if (desc->precision == DEVICE_PRECISION_INT8 && desc->k > DEVICE_Q8_MAX)
-		return "sums of more than 65536 products are not exact";
-	return nullptr;
-}
-
 /* ---- packing ---- */
 
 /* W[k][n] as float32: of a desc that is not F64. */
@@ -260,7 +246,7 @@ device_weight *
 cuda_weight_pack(device *base, const device_weight_desc *desc, status *status)
 {
 	cuda_device *device = (cuda_device *) base;
-	const char *refusal = desc_refusal(desc);
+	const char *refusal = device_weight_refusal(desc);
 	device_weight *weight;
 
 	if (refusal != nullptr)

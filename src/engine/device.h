@@ -797,6 +797,9 @@ extern const char *device_function_name(const struct device_op *op);
 extern const char *device_type_name(uint8_t type);
 extern const char *device_precision_name(uint8_t precision);
 
+/* What no device takes of a matrix: its shape, or this precision of this type.  NULL: nothing is wrong. */
+extern const char *device_weight_refusal(const struct device_weight_desc *desc);
+
 /* At compile: indexes of ops and tensors lie within the graph.  false: INFER_ERROR_INTERNAL. */
 extern bool device_graph_sound(const struct device_graph *graph, struct status *status);
 

@@ -1,6 +1,6 @@
 /*
  * device_type.c
- *	  Types of elements and precisions: sizes and names.  Linked into the library of the CUDA device, too.
+ *	  Types of elements and precisions: sizes, names, what a weight may have.  Linked into the library of the CUDA device, too.
  */
 #include "device.h"
 
@@ -59,4 +59,17 @@ const char *
 device_precision_name(uint8_t precision)
 {
 	return precision < DEVICE_PRECISIONS ? precision_names[precision] : "unknown precision";
+}
+
+const char *
+device_weight_refusal(const struct device_weight_desc *desc)
+{
+	if (desc->precision >= DEVICE_PRECISIONS || desc->k < 0 || desc->n < 0)
+		return "no such precision or shape";
+	if (desc->type != DEVICE_F32 && desc->type != DEVICE_F16 && desc->type != DEVICE_BF16 &&
+		(desc->type != DEVICE_F64 || desc->precision != DEVICE_PRECISION_FULL))
+		return "not from this type";
+	if (desc->precision == DEVICE_PRECISION_INT8 && desc->k > DEVICE_Q8_MAX)
+		return "sums of more than 65536 products are not exact";
+	return NULL;
 }

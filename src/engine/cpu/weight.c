@@ -221,20 +221,6 @@ budget_take(struct cpu_device *device, uint64_t bytes, const char *what, struct 
 	return false;
 }
 
-/* What is wrong with a matrix; NULL: nothing. */
-static const char *
-desc_refusal(const struct device_weight_desc *desc)
-{
-	if (desc->precision >= DEVICE_PRECISIONS || desc->k < 0 || desc->n < 0)
-		return "no such precision or shape";
-	if (desc->type != DEVICE_F32 && desc->type != DEVICE_F16 && desc->type != DEVICE_BF16 &&
-		(desc->type != DEVICE_F64 || desc->precision != DEVICE_PRECISION_FULL))
-		return "not from this type";
-	if (desc->precision == DEVICE_PRECISION_INT8 && desc->k > DEVICE_Q8_MAX)
-		return "sums of more than 65536 products are not exact";
-	return NULL;
-}
-
 /* The places in its data, once it has them. */
 static void
 weight_place(struct device_weight *weight, const void *data)
@@ -253,7 +239,7 @@ weight_place(struct device_weight *weight, const void *data)
 static struct device_weight *
 weight_new(struct cpu_device *device, const struct device_weight_desc *desc, struct status *status)
 {
-	const char *refusal = desc_refusal(desc);
+	const char *refusal = device_weight_refusal(desc);
 	struct device_weight *weight;
 	uint64_t	bytes;
 
