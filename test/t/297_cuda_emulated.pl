@@ -94,6 +94,26 @@ like($session->errors, qr/IF001: .*\nDETAIL:  Some rows were computed by \Q$cpu\
 	'that one is of the engine that computed it, though another one is connected when it is read');
 $session->quit;
 
+find_gpu('the GPU is back for two processes');
+my $hold = $server->write_file('hold', '');
+$server->safe_psql(<<"SQL");
+CREATE TABLE p AS SELECT g::float8 AS x FROM generate_series(1, 20000) g;
+CREATE FUNCTION held(x float8) RETURNS boolean LANGUAGE plpgsql STABLE PARALLEL SAFE AS \$\$
+BEGIN WHILE x <= 50 AND (pg_stat_file('$hold', true)).size IS NOT NULL LOOP PERFORM pg_sleep(0.05); END LOOP; RETURN false; END \$\$;
+ANALYZE p;
+SELECT infer.reset_stats();
+SQL
+$session = $server->background_psql;
+$session->query('SET max_parallel_workers_per_gather = 1; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0');
+$session->send("SELECT sum(infer.predict('m', x)) FROM p WHERE NOT held(x)");
+ok($server->poll_query_until("SELECT coalesce(sum(rows), 0) = (SELECT count(*) FROM p WHERE (ctid::text::point)[0] > 0) FROM infer.stats WHERE model = 'm'"),
+	'one process has computed all rows but those of the first page, at which the other one waits');
+lose_gpu();
+unlink $hold;
+$session->wait;
+like($session->errors, qr/IF001: .*\nDETAIL:  Some rows were computed by cuda-sm\S+, and others by \Q$cpu\E/, 'that one has no rows of the other device');
+$session->quit;
+
 find_gpu('the GPU is back for a cursor');
 $session = $server->background_psql;
 $session->query("BEGIN; DECLARE c CURSOR FOR SELECT infer.predict('m', x) FROM t; MOVE 300 IN c");

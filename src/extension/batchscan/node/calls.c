@@ -301,8 +301,10 @@ take_results(InferBatchState *node, Batch *batch, int number)
 	int			results = 0;
 	ListCell   *cell;
 
+	infer_batch_share_scope(node);
 	foreach(cell, rows->sent)
 		infer_rows_wait(lfirst(cell), &node->scope);
+	infer_batch_share_scope(node);
 	for (int i = 0; i < batch->live_count; i++)
 	{
 		int			row = batch->live[i];

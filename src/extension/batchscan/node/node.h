@@ -119,11 +119,12 @@ typedef struct Batch
 
 typedef struct NodeAgain NodeAgain;		/* again.c */
 
-typedef struct NodeShared			/* counters of parallel workers */
+typedef struct NodeShared			/* by the leader and parallel workers */
 {
 	slock_t		mutex;
 	int			workers;
-	InferSiteCounters counters;
+	InferSiteCounters counters;		/* of workers that have ended */
+	char		numerics_id[INFER_NUMERICS_MAX];	/* of the first answer; "": there was none */
 } NodeShared;
 
 typedef struct InferBatchState
@@ -269,6 +270,9 @@ extern Datum infer_batch_function_run(NodeCall *call, bool *null);
 
 /* Of all its calls, parallel workers' included once these have ended. */
 extern void infer_batch_counters(const InferBatchState *node, InferSiteCounters *sum);
+
+/* The node's scope is one with those of the other processes; raises if it cannot be. */
+extern void infer_batch_share_scope(InferBatchState *node);
 
 extern Size infer_batch_estimate_shared(CustomScanState *css, ParallelContext *context);
 extern void infer_batch_init_shared(CustomScanState *css, ParallelContext *context, void *place);

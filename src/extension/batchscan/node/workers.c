@@ -1,9 +1,11 @@
 /*
  * workers.c
- *	  What a node has done, counted over parallel workers.
+ *	  What a node has done, counted over parallel workers, and whose numerics its results are.
  *
  * Each process counts for itself.  When a worker's node is shut down it adds its counters to those in
- * shared memory, and the leader's takes the sum before that memory goes.
+ * shared memory, and the leader's takes the sum before that memory goes.  Results of all are of one numerics: that of
+ * whichever answer came first.  Before its own answers are taken, a process hears of it, so they fail as those of its own
+ * scope do; afterwards it looks again, for another process may have taken its first ones at the same time.
  */
 #include "postgres.h"
 
@@ -23,6 +25,7 @@ infer_batch_init_shared(CustomScanState *css, ParallelContext *context, void *pl
 	memset(shared, 0, sizeof(*shared));
 	SpinLockInit(&shared->mutex);
 	((InferBatchState *) css)->shared = shared;
+	infer_batch_share_scope((InferBatchState *) css);
 }
 
 void
@@ -34,6 +37,29 @@ void
 infer_batch_init_worker(CustomScanState *css, shm_toc *toc, void *place)
 {
 	((InferBatchState *) css)->shared = place;
+}
+
+void
+infer_batch_share_scope(InferBatchState *node)
+{
+	NodeShared *shared = node->shared;
+	InferScope *own = &node->scope;
+	char		first[INFER_NUMERICS_MAX];
+
+	if (shared == NULL)
+		return;
+	SpinLockAcquire(&shared->mutex);
+	if (shared->numerics_id[0] == '\0')
+		memcpy(shared->numerics_id, own->numerics_id, sizeof(first));
+	memcpy(first, shared->numerics_id, sizeof(first));
+	SpinLockRelease(&shared->mutex);
+	if (own->numerics_id[0] == '\0')
+		memcpy(own->numerics_id, first, sizeof(first));
+	if (strcmp(own->numerics_id, first) == 0)
+		return;
+	memcpy(own->refused, own->numerics_id, sizeof(first));
+	memcpy(own->numerics_id, first, sizeof(first));
+	infer_client_scope_check(own);
 }
 
 static void
@@ -77,6 +103,7 @@ infer_batch_shutdown(CustomScanState *css)
 	if (shared == NULL)
 		return;
 	infer_batch_counters(node, &own);
+	infer_batch_share_scope(node);
 	SpinLockAcquire(&shared->mutex);
 	if (IsParallelWorker())
 		add_counters(&shared->counters, &own);
