@@ -214,6 +214,10 @@ CREATE FUNCTION infer.read_job_launcher(OUT pid int, OUT workers int, OUT worker
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_job_launcher';
 COMMENT ON FUNCTION infer.read_job_launcher() IS 'what starts jobs: its process (NULL: none), workers in all databases, shards that wait, and how many scans and starts of workers there were';
 
+CREATE FUNCTION infer.read_job_delay(job bigint) RETURNS timestamptz
+	LANGUAGE c STRICT VOLATILE AS 'MODULE_PATHNAME', 'infer_read_job_delay';
+COMMENT ON FUNCTION infer.read_job_delay(bigint) IS 'until when a job waits whose workers ended before they could begin with it; NULL: none did';
+
 CREATE FUNCTION infer.read_job_wait(resume_at timestamptz) RETURNS text
 	LANGUAGE c VOLATILE AS 'MODULE_PATHNAME', 'infer_read_job_wait';
 COMMENT ON FUNCTION infer.read_job_wait(timestamptz) IS 'what an unfinished job without a worker waits for, which is not to go on before resume_at';
@@ -254,7 +258,7 @@ CREATE VIEW infer.jobs WITH (security_barrier) AS
 		   w.chunk,
 		   CASE WHEN j.finished IS NOT NULL THEN NULL
 				WHEN pg_is_in_recovery() THEN 'the end of recovery: jobs do not run on a standby'
-				WHEN w.pids IS NULL THEN infer.read_job_wait(GREATEST(j.resume_at, s.resume_at))
+				WHEN w.pids IS NULL THEN infer.read_job_wait(GREATEST(j.resume_at, s.resume_at, infer.read_job_delay(j.job)))
 				WHEN j.message IS NOT NULL THEN 'the next attempt'
 				WHEN s.read_to_end AND p.pending > 0 THEN format('rows that come back (%s, the first at %s)', p.pending, p.due)
 				END AS waiting_for,

@@ -7,6 +7,7 @@
  *	candidate	a shard that could be run at once
  *	flag		a database that is to be scanned
  *	death		a runner that ended otherwise than in good order, for the scanner to judge
+ *	delay		of a job whose runners end before they have begun with it
  *	report		what the scanner found, for the launcher to fetch when it has ended
  *
  * Who may touch what: everything under jobs_shared->lock, but the atomics.  While it is held nothing raises
@@ -26,6 +27,8 @@
 #define JOB_FLAGS_MAX		128			/* databases; beyond them all are scanned */
 #define JOB_DEATHS_MAX		JOB_SLOTS_MAX
 #define JOB_DEATH_MESSAGE	256
+#define JOB_DELAYS_MAX		256
+#define JOB_DELAY_ALL		0			/* instead of a job: those of the database that have no delay of their own */
 
 typedef enum JobSlotState
 {
@@ -91,6 +94,14 @@ typedef struct JobDeath
 	char		message[JOB_DEATH_MESSAGE];
 } JobDeath;
 
+typedef struct JobDelay
+{
+	Oid			database;
+	int64		job;				/* or JOB_DELAY_ALL */
+	int			times;				/* that its runner did not begin, in a row */
+	TimestampTz until;
+} JobDelay;
+
 typedef struct JobsShared
 {
 	LWLock	   *lock;
@@ -109,6 +120,8 @@ typedef struct JobsShared
 	JobReport	report;				/* of the last scan that ended */
 	int			deaths_count;
 	JobDeath	deaths[JOB_DEATHS_MAX];
+	int			delays_count;
+	JobDelay	delays[JOB_DELAYS_MAX];
 	JobSlot		slots[JOB_SLOTS_MAX];
 } JobsShared;
 
@@ -177,5 +190,19 @@ extern void job_forget_database(Oid database);
 
 /* The deaths in this database, which are then forgotten. */
 extern JobDeath *job_deaths_take(int *count);
+
+/* ---- delays.c ---- */
+
+/* With the lock: a runner has ended before it began with the job; one got on; the database is gone. */
+extern void job_delay_note(Oid database, int64 job, TimestampTz now);
+extern void job_delay_forget(Oid database, int64 job);
+extern void job_delays_forget(Oid database);
+
+/* Without it: before then no runner is to be started for the job; 0, or past: at once. */
+extern TimestampTz job_delayed_until(Oid database, int64 job);
+
+/* The jobs that have a delay (or JOB_DELAY_ALL), palloc'd; and one of them has ended, or is gone. */
+extern int64 *job_delays_of(Oid database, int *count);
+extern void job_delay_is_over(Oid database, int64 job);
 
 #endif							/* INFER_JOBS_LAUNCHER_H */

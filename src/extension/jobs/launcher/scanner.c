@@ -9,7 +9,7 @@
  * Loop
  *	Note the deaths of runners (deaths.c).  Have columns that are kept fresh make their jobs.  Look at each job: what is
  *	to be done with it (fate.c), and which of its shards could be run.  Then do it, each in a transaction
- *	of its own, under the job's lock, after another look.  Remove what ended jobs have left.  Leave the report.
+ *	of its own, under the job's lock, after another look.  Remove what ended jobs have left, forget their delays.  Leave the report.
  *
  * Invariants
  *	- Nobody waits long for it: locks are tried for LOCK_TIME at most, a job's lock not at all (somebody has
@@ -85,19 +85,28 @@ starts_before(const JobCandidate *a, const JobCandidate *b)
 	return a->shard < b->shard;
 }
 
-/* Puts it where it belongs in their order; the last one falls out where there is no room. */
+/*
+ * Puts it where it belongs in their order; the last one falls out where there is no room.  It has no runner: one that
+ * ended before it began has noted by now how long the job is to wait.  Thereafter it is as if it had been submitted then.
+ */
 static void
 add_candidate(const JobRecord *record, int32 shard)
 {
+	TimestampTz delayed_until = job_delayed_until(MyDatabaseId, record->job);
 	JobCandidate candidate = {
 		.job = record->job,
 		.shard = shard,
 		.owner = record->owner,
 		.priority = record->priority,
-		.submitted = record->submitted,
+		.submitted = Max(record->submitted, delayed_until),
 	};
 	int			i;
 
+	if (delayed_until > scan_time)
+	{
+		scan_again_at(delayed_until);
+		return;
+	}
 	if (report->candidates_count == JOB_CANDIDATES_MAX)
 	{
 		report->truncated = true;
@@ -249,6 +258,50 @@ do_work(TimestampTz until)
 	}
 }
 
+/* ---- delays of jobs that are over ---- */
+
+static bool
+note_one(JobRecord *record, void *arg)
+{
+	*(bool *) arg = true;
+	return false;
+}
+
+static bool
+has_unfinished(void)
+{
+	bool		found = false;
+
+	job_each_unfinished(note_one, &found);
+	return found;
+}
+
+static bool
+is_over(int64 job)
+{
+	JobRecord  *record;
+
+	if (job == JOB_DELAY_ALL)
+		return !has_unfinished();
+	record = job_get(job);
+	return record == NULL || job_has_ended(record->state);
+}
+
+static void
+forget_delays(void)
+{
+	int			count;
+	int64	   *jobs = job_delays_of(MyDatabaseId, &count);
+
+	if (count == 0)
+		return;
+	scan_begin();
+	for (int i = 0; i < count; i++)
+		if (is_over(jobs[i]))
+			job_delay_is_over(MyDatabaseId, jobs[i]);
+	scan_commit();
+}
+
 /* ---- rows of sources ---- */
 
 static void
@@ -358,6 +411,7 @@ scan(void)
 	do_work(until);
 	if (work.count > 0 && look_at_fresh())
 		scan_again_at(scan_time);	/* those that were ended are followed by others */
+	forget_delays();
 	remove_inputs(until);
 }
 

@@ -413,12 +413,25 @@ note_death(const JobSlot *slot, int sqlstate, const char *message)
 	strlcpy(death->message, message, JOB_DEATH_MESSAGE);
 }
 
+/* With the lock.  Where it has not begun with its job, the next one waits; one that was told to leave says nothing of it. */
+static void
+note_delay(JobSlot *slot, bool died, int sqlstate)
+{
+	bool		begun = slot->phase != JOB_PHASE_STARTING && slot->shard > 0;
+
+	if (begun && (!died || sqlstate == ERRCODE_ADMIN_SHUTDOWN))
+		job_delay_forget(slot->database, slot->job);
+	else if (pg_atomic_read_u32(&slot->leave) == 0)
+		job_delay_note(slot->database, slot->job, GetCurrentTimestamp());
+}
+
 void
 job_slot_give_back(JobSlot *slot, bool died, int sqlstate, const char *message)
 {
 	LWLockAcquire(jobs_shared->lock, LW_EXCLUSIVE);
 	if (died)
 		note_death(slot, sqlstate, message);
+	note_delay(slot, died, sqlstate);
 	flag(slot->database);
 	free_slot(slot);
 	LWLockRelease(jobs_shared->lock);
@@ -461,6 +474,7 @@ job_forget_database(Oid database)
 
 	LWLockAcquire(jobs_shared->lock, LW_EXCLUSIVE);
 	forget_deaths(database, NULL, NULL);
+	job_delays_forget(database);
 	i = find_prepared(database);
 	if (i < jobs_shared->prepared_count)
 		jobs_shared->prepared[i] = jobs_shared->prepared[--jobs_shared->prepared_count];

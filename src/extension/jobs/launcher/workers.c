@@ -87,6 +87,20 @@ infer_read_job_launcher(PG_FUNCTION_ARGS)
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }
 
+PG_FUNCTION_INFO_V1(infer_read_job_delay);
+
+Datum
+infer_read_job_delay(PG_FUNCTION_ARGS)
+{
+	TimestampTz until;
+
+	infer_require_preload();
+	until = job_delayed_until(MyDatabaseId, PG_GETARG_INT64(0));
+	if (until == 0)
+		PG_RETURN_NULL();
+	PG_RETURN_TIMESTAMPTZ(until);
+}
+
 PG_FUNCTION_INFO_V1(infer_read_job_wait);
 
 Datum
