@@ -21,11 +21,14 @@ extern pid_t engine_process_pid(void);
 /* NULL while none runs; else read-only, and the engine changes it at any time. */
 extern const struct infer_status_page *engine_process_page(void);
 
+/* Whether the engine that runs has opened a GPU. */
+extern bool engine_process_has_gpu(void);
+
 /*
  * Spawn the engine.  Returns false with the reason in error (bytes long) if that failed;
- * nothing is left over then.
+ * nothing is left over then.  without_cuda: why it is not to look for a GPU, or NULL.
  */
-extern bool engine_process_start(char *error, Size bytes);
+extern bool engine_process_start(const char *without_cuda, char *error, Size bytes);
 
 extern void engine_process_signal(int signo);
 
@@ -41,6 +44,9 @@ extern void engine_process_log(void);
 
 /* What it said of its end: the text of its last FATAL line, or "". */
 extern const char *engine_process_last_words(void);
+
+/* The last one that was reaped had a GPU, and ended because of it. */
+extern bool engine_process_lost_gpu(void);
 
 /* Send the settings that have changed; true if some still wait for room in the pipe. */
 extern bool engine_process_settings(void);

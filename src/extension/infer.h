@@ -106,7 +106,7 @@ typedef struct InferShared
 	struct Latch *supervisor_latch;		/* its process latch, or NULL */
 	bool		restart_requested;
 	bool		preload_retry;			/* the worker that ended wants to be started again */
-	uint64		engine_stops;			/* ends of an engine that were ordered: nobody's guilt */
+	uint64		engine_blameless;		/* ends of an engine that are nobody's guilt: ordered, or of a GPU that the CPU stands in for */
 	int			guilty_count;
 	InferGuilty guilty[INFER_GUILTY_MAX];
 	InferMeasured measured[INFER_MEASURED_MAX];	/* the lock is for new models only */

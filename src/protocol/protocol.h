@@ -333,6 +333,7 @@ struct infer_status_page			/* one page; written by the engine alone */
 	uint64_t	device_beat;		/* rises at every claimed chunk while device_busy */
 	uint64_t	load_beat;			/* and at those of constants, while load_busy */
 	uint32_t	load_busy;			/* not 0 while a model's constants are on the device, beside batches */
+	uint32_t	device_lost;		/* 1: the engine ends because its device is of no more use */
 };
 
 enum infer_engine_state

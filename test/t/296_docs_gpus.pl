@@ -16,7 +16,8 @@ sub slurp
 	return <$handle>;
 }
 
-my $sources = join "\n", map { slurp($_) } "$top/src/engine/device.c", "$top/cuda/device.cu", "$top/cuda/products/library.cu";
+my $sources = join "\n", map { slurp($_) } "$top/src/engine/device.c", "$top/cuda/device.cu", "$top/cuda/products/library.cu",
+	"$top/src/extension/supervisor/gpu.c";
 my $page = slurp("$top/docs/operations.md");
 my ($chapter) = $page =~ /^## GPUs$(.*?)^## /ms;
 my ($table) = $chapter =~ /^\| `detail` \|[^\n]*\n\|[-|]*\n(.*?)\n\n/ms;

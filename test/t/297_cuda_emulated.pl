@@ -168,6 +168,38 @@ is($server->safe_psql("SELECT infer.wait_job($job, timeout => '2 minutes')"), 'c
 like(substr($server->log, $log), qr/job $job waits 1 s: the inference engine was replaced by one that computes other bits/,
 	'with nothing that it remembers of before');
 
+# ---- it can be opened, but is lost again and again ----
+
+# After so many of CUDA's calls each engine's GPU answers with 719 for good (a kernel failed, be it a row's doing or not).
+install();
+$ENV{INFER_EMULATED_FAIL} = '150:719:1';
+$log = $server->log_size;
+$server->restart;
+$server->safe_psql('CREATE TABLE u AS SELECT g AS id, g::float8 AS x, NULL::float8 AS y FROM generate_series(1, 20000) g; ALTER TABLE u ADD PRIMARY KEY (id)');
+is($server->safe_psql("SELECT device FROM infer.devices WHERE in_use"), 'cuda:0', 'a GPU that will be lost serves at first');
+$job = $server->safe_psql("SELECT infer.submit_job('m', 'u', input => 'x', output => 'y')");
+is($server->safe_psql("SELECT infer.wait_job($job, timeout => '2 minutes')"), 'completed', 'a job goes on by the CPU');
+is($server->safe_psql("SELECT done, failed FROM infer.jobs WHERE job = $job"), '20000|0', 'and no row is held to be guilty');
+is($server->safe_psql('SELECT count(*) FROM u WHERE y = x + 2'), '20000', 'and each is computed');
+is($server->safe_psql("SELECT infer.predict('m', 40)"), '42', 'nor is the model disabled');
+my $said = substr($server->log, $log);
+is(scalar(() = $said =~ /infer: the GPU was lost/g), 2, 'the GPU is tried once more, and then no longer');
+like($said, qr/the GPU was lost, another engine tries it again.*WARNING:  .*the GPU was lost twice within 10 minutes, another engine computes on the CPU/s,
+	'the log says so');
+is($server->safe_psql("SELECT device, in_use, detail ~ '^lost twice within 10 minutes; tried again by infer.restart_engine\\(\\), or if an engine starts after 2\\d\\d\\d-.* \\S+\$' FROM infer.devices WHERE detail IS NOT NULL"),
+	'cuda|f|t', 'and infer.devices until when')
+  or diag($server->safe_psql('SELECT device, detail FROM infer.devices'));
+$server->wait_for_new_engine($server->kill_engine);
+is($server->safe_psql("SELECT device FROM infer.devices WHERE in_use"), 'cpu', 'an engine that is started meanwhile leaves the GPU alone, too');
+find_gpu('restart_engine does not');
+
+# Of these calls most are made while the engine starts.
+$ENV{INFER_EMULATED_FAIL} = '60:719:1';
+$server->restart;
+ok($server->poll_query_until("SELECT infer.predict('m', 40) = 42"), 'where the GPU is lost while the engine starts, the CPU computes, too');
+is($server->safe_psql('SELECT device FROM infer.devices WHERE in_use'), 'cpu', 'before long');
+delete $ENV{INFER_EMULATED_FAIL};
+
 # ---- who asked for the GPU gets no other bits ----
 
 install();

@@ -53,6 +53,14 @@ process_exit(int code)
 	_exit(code);
 }
 
+void
+process_exit_device_lost(void)
+{
+	if (exit_page != NULL)
+		infer_store_release32(&exit_page->device_lost, 1);
+	process_exit(1);
+}
+
 static void
 handle_end(int signo)
 {

@@ -27,6 +27,9 @@ extern void process_on_exit(struct infer_status_page *page, const char *socket_p
 /* Ends the process as a signal would: page and socket are put in order. */
 extern void process_exit(int code) __attribute__((noreturn));
 
+/* The same because of the device, which the page then says: it is lost, or only fails. */
+extern void process_exit_device_lost(void) __attribute__((noreturn));
+
 /* Descriptors that may be open at once. */
 extern uint32_t process_descriptors_max(void);
 

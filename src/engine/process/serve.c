@@ -39,6 +39,7 @@ struct options
 	const char *lock;
 	const char *cache;
 	const char *library;			/* of the CUDA device, or NULL */
+	const char *without_cuda;		/* "auto" is the CPU, because of this; or NULL */
 	int			status_fd;			/* -1: makes its own page */
 	int			control_fd;			/* -1: not supervised */
 	char	  **settings;
@@ -53,11 +54,12 @@ print_help(void)
 {
 	printf("infer-engine runs models for the PostgreSQL extension infer.\n\n"
 		   "Usage:\n"
-		   "  infer-engine --socket PATH --lock PATH [--cache DIR] [--cuda PATH] [--setting NAME=VALUE]...\n"
+		   "  infer-engine --socket PATH --lock PATH [--cache DIR] [--cuda PATH] [--without-cuda WHY] [--setting NAME=VALUE]...\n"
 		   "  infer-engine check PATH [--options JSON]\n"
 		   "  infer-engine devices [--cuda PATH]\n\n"
 		   "The first form serves; the server's background worker starts it, with\n"
-		   "--status-fd N and --control-fd N; --cuda is where infer_cuda.so lies.  The second says what a model file or folder is,\n"
+		   "--status-fd N and --control-fd N; --cuda is where infer_cuda.so lies,\n"
+		   "--without-cuda why device=auto is to be the CPU all the same.  The second says what a model file or folder is,\n"
 		   "or why it cannot be used.  JSON is as the options of infer.create_model().  The third says\n"
 		   "what models could run on here, or why not.\n\n"
 		   "Settings, with their defaults:\n");
@@ -95,6 +97,7 @@ parse_options(int argc, char **argv, struct options *options)
 		{"lock", required_argument, NULL, 'l'},
 		{"cache", required_argument, NULL, 'c'},
 		{"cuda", required_argument, NULL, 'd'},
+		{"without-cuda", required_argument, NULL, 'w'},
 		{"status-fd", required_argument, NULL, 'p'},
 		{"control-fd", required_argument, NULL, 'k'},
 		{"setting", required_argument, NULL, 'x'},
@@ -119,6 +122,9 @@ parse_options(int argc, char **argv, struct options *options)
 				break;
 			case 'd':
 				options->library = optarg;
+				break;
+			case 'w':
+				options->without_cuda = optarg;
 				break;
 			case 'p':
 				options->status_fd = parse_fd(optarg);
@@ -292,8 +298,15 @@ open_device(const struct options *command, struct status *status)
 		.load_busy = &engine.page->load_busy
 	};
 
+	const char *setting = engine.settings.device;
+
 	setenv("CUDA_CACHE_DISABLE", "1", 0);	/* it would be written outside of the engine's folder */
-	engine.device = device_open(engine.settings.device, &options, status);
+	if (command->without_cuda != NULL && strcmp(setting, "auto") == 0)
+	{
+		status_set(&engine.passed_over, INFER_ERROR_DEVICE_LOST, "%s", command->without_cuda);
+		setting = "cpu";
+	}
+	engine.device = device_open(setting, &options, status);
 	if (engine.device == NULL)
 		return false;
 	engine.device->ops->info(engine.device, &engine.info);
@@ -341,8 +354,12 @@ serve(const struct options *options)
 	process_on_exit(engine.page, options->socket);
 	if (!open_device(options, &status))
 		fatal("could not open the device", &status);
-	if (!start_threads(&status) ||
-		!server_open(&server, &engine, options->socket, options->control_fd, &status))
+	if (!start_threads(&status))
+	{
+		log_status(LOG_FATAL, "could not start", &status);
+		process_exit_device_lost();	/* it could be opened, but does not work */
+	}
+	if (!server_open(&server, &engine, options->socket, options->control_fd, &status))
 		fatal("could not start", &status);
 	infer_store_release32(&engine.page->state, INFER_ENGINE_READY);
 	log_write(LOG_INFO, "version %s serves on %s (%s), %u compute threads; products: %s, %s by default", INFER_VERSION,

@@ -124,7 +124,7 @@ run_lost(const struct status *status)
 	if (status->error != INFER_ERROR_DEVICE_LOST)
 		return;
 	log_status(LOG_FATAL, "the device is lost", status);
-	process_exit(1);
+	process_exit_device_lost();
 }
 
 static bool

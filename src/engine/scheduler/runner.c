@@ -39,5 +39,5 @@ runner_send(struct engine *engine, struct runner *runner)
 	if (__atomic_load_n(&engine->batches_refused, __ATOMIC_RELAXED) < REFUSED_MAX)
 		return;
 	log_write(LOG_FATAL, "the device failed %d batches one after the other: it is given up", REFUSED_MAX);
-	process_exit(1);
+	process_exit_device_lost();
 }

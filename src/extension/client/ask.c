@@ -203,7 +203,7 @@ ask_load(const InferModel *model, uint32 flags, uint64 *deadline,
 {
 	int			writes = 0;
 	int			deaths = 0;
-	uint64		stops = *(volatile uint64 *) &infer_shared->engine_stops;
+	uint64		blameless = *(volatile uint64 *) &infer_shared->engine_blameless;
 
 	for (;;)
 	{
@@ -222,7 +222,10 @@ ask_load(const InferModel *model, uint32 flags, uint64 *deadline,
 		}
 		if (end == SLEEP_LOST)
 		{
-			if (*(volatile uint64 *) &infer_shared->engine_stops != stops || ++deaths < LOAD_DEATHS_MAX)
+			uint64		before = blameless;
+
+			blameless = *(volatile uint64 *) &infer_shared->engine_blameless;
+			if (blameless != before || ++deaths < LOAD_DEATHS_MAX)
 				continue;
 			load_killed(model, err);
 			return false;

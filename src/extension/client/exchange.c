@@ -70,7 +70,7 @@ publish(InferCall *call)
 	bool		awake;
 
 	write_request(call);
-	call->stops = *(volatile uint64 *) &infer_shared->engine_stops;
+	call->blameless = *(volatile uint64 *) &infer_shared->engine_blameless;
 	numerics_note(call);
 	call->sent = true;
 	region->seq++;

@@ -184,7 +184,7 @@ struct InferCall
 	uint64		spin;				/* nsec to watch for the result; 0: sleep at once */
 	int			deaths;				/* of engines, marked, that named no row */
 	int			farewells;			/* connections that the engine closed with a reason */
-	uint64		stops;				/* ordered ends of engines when it was sent */
+	uint64		blameless;			/* ends of engines that are nobody's guilt, when it was sent */
 	char		numerics_id[INFER_NUMERICS_MAX];	/* of the engine that it was sent to */
 	struct infer_column *columns;	/* per input; type NONE: not filled yet */
 	struct infer_error_text error;	/* error != 0: the call has failed */

@@ -11,7 +11,8 @@
  *	running, marked	without row running_row, which died alone and is the guilty one
  *
  * An engine that was stopped on purpose (infer.restart_engine) makes nobody guilty, nor
- * does a connection that we closed ourselves.
+ * does a connection that we closed ourselves.  Nor does one whose GPU was lost, if infer.device
+ * is auto: before long an engine on the CPU tells whether it was a row.
  */
 #include "postgres.h"
 
@@ -137,7 +138,7 @@ recover_call(InferCall *call)
 	/* once the next engine is there, the supervisor has said how the last one ended */
 	if (!connection_ready(call->deadline, &call->error))
 		return false;
-	if (*(volatile uint64 *) &infer_shared->engine_stops != call->stops)
+	if (*(volatile uint64 *) &infer_shared->engine_blameless != call->blameless)
 		return true;
 	if (row >= call->rows_sent)
 		return ++call->deaths < DEATHS_WITHOUT_ROW || ended(call);

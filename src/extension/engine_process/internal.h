@@ -54,8 +54,11 @@ extern int	launch_spawn(const Launch *launch, char *path, char **argv, pid_t *pi
 
 /* ---- settings.c ---- */
 
-/* The command line, in the current memory context; notes what was sent. */
-extern char **settings_arguments(char *path, char *library);	/* library: of the CUDA device, or NULL */
+/*
+ * The command line, in the current memory context; notes what was sent.  library: of the CUDA device, or NULL;
+ * without_cuda: why that is not to be used, or NULL.
+ */
+extern char **settings_arguments(char *path, char *library, const char *without_cuda);
 
 /* Takes the control pipe's end over. */
 extern void settings_begin(int fd);

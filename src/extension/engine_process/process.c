@@ -24,6 +24,7 @@
 
 static volatile sig_atomic_t engine_pid = 0;
 static const struct infer_status_page *page = NULL;
+static bool lost_gpu = false;
 
 pid_t
 engine_process_pid(void)
@@ -35,6 +36,18 @@ const struct infer_status_page *
 engine_process_page(void)
 {
 	return page;
+}
+
+bool
+engine_process_has_gpu(void)
+{
+	return page != NULL && strncmp(page->device, "cuda", 4) == 0;
+}
+
+bool
+engine_process_lost_gpu(void)
+{
+	return lost_gpu;
 }
 
 /* ---- starting ---- */
@@ -75,7 +88,7 @@ block_handlers(sigset_t *before)
 }
 
 bool
-engine_process_start(char *error, Size bytes)
+engine_process_start(const char *without_cuda, char *error, Size bytes)
 {
 	Launch		launch = {-1, -1, {-1, -1}, {-1, -1}, NULL};
 	char		path[MAXPGPATH];
@@ -87,7 +100,7 @@ engine_process_start(char *error, Size bytes)
 
 	Assert(engine_pid == 0);
 	engine_path(path, sizeof(path));
-	argv = settings_arguments(path, cuda_path(library, sizeof(library)) ? library : NULL);
+	argv = settings_arguments(path, cuda_path(library, sizeof(library)) ? library : NULL, without_cuda);
 	if (!launch_open(&launch) || !launch_mark_descriptors())
 	{
 		snprintf(error, bytes, "could not prepare the engine's descriptors: %s", strerror(errno));
@@ -130,6 +143,7 @@ forget_engine(void)
 	engine_process_log();
 	settings_end();
 	log_end();
+	lost_gpu = engine_process_has_gpu() && infer_load_acquire32(&page->device_lost) != 0;
 	if (page != NULL)
 		munmap(unconstify(struct infer_status_page *, page), INFER_REGION_HEAD);
 	page = NULL;

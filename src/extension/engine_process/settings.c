@@ -65,7 +65,7 @@ settings_end(void)
 }
 
 char **
-settings_arguments(char *path, char *library)
+settings_arguments(char *path, char *library, const char *without_cuda)
 {
 	char	  **argv = palloc(sizeof(char *) * ENGINE_ARGUMENTS);
 	int			n = 0;
@@ -81,6 +81,11 @@ settings_arguments(char *path, char *library)
 	{
 		argv[n++] = "--cuda";
 		argv[n++] = library;
+	}
+	if (without_cuda != NULL)
+	{
+		argv[n++] = "--without-cuda";
+		argv[n++] = pstrdup(without_cuda);
 	}
 	argv[n++] = "--status-fd";
 	argv[n++] = psprintf("%d", ENGINE_FD_STATUS);

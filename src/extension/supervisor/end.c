@@ -28,13 +28,16 @@ report_end(int status)
 void
 supervisor_engine_ended(int status, TimestampTz now)
 {
+	bool		blameless;
+
 	report_end(status);
+	blameless = supervisor_gpu_lost(now) || supervisor.ordered;
 	supervisor.failures = supervisor.was_ready || supervisor.ordered ? 0 : supervisor.failures + 1;
 
 	LWLockAcquire(infer_shared->lock, LW_EXCLUSIVE);
 	infer_shared->engine_pid = 0;
-	if (supervisor.ordered)
-		infer_shared->engine_stops++;
+	if (blameless)
+		infer_shared->engine_blameless++;
 	if (supervisor.failures >= FAILED_MAX)
 		snprintf(infer_shared->engine_error, sizeof(infer_shared->engine_error),
 				 "it ended %d times before it was ready, the last time with %s %d%s%s",

@@ -8,11 +8,13 @@
  *	watch		what the supervisor saw last of the engine's heartbeats, and since when
  *	back-off	how long the next start waits: nothing after the first end, then longer each
  *				time, forgotten when an engine has lived for a while
+ *	loss		an engine's end by its GPU, with infer.device = auto: nobody's guilt, since the CPU
+ *				can stand in for it
  *
  * Loop (supervisor.c)
  *	Start the engine once no old engine holds the lock (start.c); wait (latch, log pipe, SIGCHLD,
  *	the postmaster's death); pass log and settings on; look at the heartbeats (watch.c); when the
- *	engine has ended, say so (end.c) and start another.
+ *	engine has ended, say so (end.c) and start another, on the CPU if the GPU keeps being lost (gpu.c).
  *
  * Invariants
  *	- The supervisor never leaves before it has killed and reaped the engine, on any path:
@@ -45,6 +47,11 @@ typedef struct Supervisor
 	int			failures;			/* starts in a row that never became ready */
 	TimestampTz old_since;			/* an old engine was first seen; 0: none */
 	bool		old_killed;
+
+	bool		hung;				/* its GPU gave no sign of life */
+	TimestampTz lost_at;			/* the last loss of the GPU; 0: none */
+	TimestampTz cpu_until;			/* the CPU stands in for engines that start before; 0: no */
+	char		cpu_why[128];		/* as infer.devices shows it */
 
 	uint64		loop_beat;			/* the watch */
 	uint64		device_beat;
@@ -89,6 +96,17 @@ extern void supervisor_back_off(TimestampTz now);
 extern void supervisor_watch(TimestampTz now);
 extern void supervisor_watch_reset(TimestampTz now);
 extern int	supervisor_watch_interval(void);	/* ms */
+
+/* ---- gpu.c ---- */
+
+/* Whether the end of the engine, which has been reaped, was a loss; then it is noted. */
+extern bool supervisor_gpu_lost(TimestampTz now);
+
+/* Why an engine that starts now is to leave the GPU alone; NULL: it is not. */
+extern const char *supervisor_without_gpu(TimestampTz now);
+
+/* Somebody has asked for another try. */
+extern void supervisor_gpu_forget(void);
 
 /* ---- end.c ---- */
 

@@ -135,7 +135,7 @@ supervisor_start_engine(TimestampTz now)
 	char		error[256];
 	bool		folders = make_directories(error, sizeof(error));
 
-	if (!folders || !engine_process_start(error, sizeof(error)))
+	if (!folders || !engine_process_start(supervisor_without_gpu(now), error, sizeof(error)))
 	{
 		ereport(LOG,
 				(errmsg("infer: the engine could not be started"),
@@ -153,6 +153,7 @@ supervisor_start_engine(TimestampTz now)
 	supervisor.started_at = now;
 	supervisor.was_ready = false;
 	supervisor.ordered = false;
+	supervisor.hung = false;
 	supervisor.kill_at = 0;
 	supervisor.loop_beat = supervisor.device_beat = supervisor.load_beat = 0;
 	supervisor_watch_reset(now);

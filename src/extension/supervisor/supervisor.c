@@ -120,6 +120,7 @@ supervise(void)
 		supervisor_engine_ended(status, now);
 	if (restart)
 	{
+		supervisor_gpu_forget();
 		if (engine_process_pid() != 0)
 			supervisor_stop_engine(now);
 		else

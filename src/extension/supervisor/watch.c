@@ -21,13 +21,15 @@ supervisor_watch_interval(void)
 	return Max(100, Min(1000, infer_engine_timeout / 8));
 }
 
+/* gpu: a GPU may be what does not answer. */
 static void
-kill_silent(const char *what)
+kill_silent(const char *what, bool gpu)
 {
 	ereport(LOG,
 			(errmsg("infer: the engine's %s gave no sign of life for %d ms, killing it",
 					what, infer_engine_timeout)));
 	engine_process_signal(SIGKILL);
+	supervisor.hung = gpu;
 	supervisor.kill_at = 0;
 	supervisor_watch_reset(supervisor_clock());	/* said once, though it may be looked at again before it is reaped */
 }
@@ -86,14 +88,14 @@ kill_overdue(TimestampTz now)
 	if (!supervisor.was_ready)
 	{
 		if (now >= after_ms(supervisor.started_at, STARTING_TIME + infer_engine_timeout))
-			kill_silent("start");
+			kill_silent("start", true);
 	}
 	else if (now >= after_ms(supervisor.loop_at, infer_engine_timeout))
-		kill_silent("event loop");
+		kill_silent("event loop", engine_process_has_gpu() && infer_load_acquire32(&engine_process_page()->device_busy) != 0);
 	else if (now >= after_ms(supervisor.device_at, infer_engine_timeout))
-		kill_silent("device");
+		kill_silent("device", engine_process_has_gpu());
 	else if (now >= after_ms(supervisor.load_at, infer_engine_timeout))
-		kill_silent("loader");
+		kill_silent("loader", engine_process_has_gpu());
 }
 
 void
