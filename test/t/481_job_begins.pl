@@ -67,6 +67,22 @@ $holder->quit;
 ends($locked, 'completed', 'it runs when it can');
 ok($server->poll_query_until("SELECT infer.read_job_delay($locked) IS NULL"), 'then its delay is forgotten');
 
+# Nor does another one wait for a job whose table is locked; that it has to wait is no fault of the job's.
+$server->safe_psql('CREATE TABLE u AS SELECT * FROM t; ALTER TABLE u ADD PRIMARY KEY (id)');
+workers_max(0);
+$locked = submit('');
+$holder = $server->background_psql;
+$holder->query('BEGIN');
+$holder->query('LOCK TABLE t');
+workers_max(1);
+ok($server->poll_query_until("SELECT last_error ~ 'lock timeout' FROM infer.jobs WHERE job = $locked"), 'a job waits for the lock of its table, and says so');
+is($server->safe_psql("SELECT state FROM infer.jobs WHERE job = $locked"), 'validating', 'it has not begun');
+ends($server->safe_psql("SELECT infer.submit_job('add', 'u', input => 'x', output => 'y')"), 'completed', 'another one has its slot meanwhile');
+ok($server->poll_query_until("SELECT faults FROM infer.job WHERE job = $locked", 0), 'which is not held against it');
+$holder->query('ROLLBACK');
+$holder->quit;
+ends($locked, 'completed', 'it runs when it can, again');
+
 # Several, and one of another database that was submitted later.
 workers_max(0);
 ($holder, my @locked) = locked(3, database => 'other');

@@ -129,14 +129,15 @@ note_shard(TimestampTz until)
 	job_shard_update(shard);
 }
 
-/* With the job in progress, says what it waits for; until: nothing is to be done before, if it leaves. */
+/* Unless the job has ended or is about to, says what it waits for; until: nothing is to be done before, if it leaves. */
 static void
 note_wait(const ErrorData *error, TimestampTz until)
 {
 	JobRecord  *record;
 
 	runner_begin_transaction(&runner);
-	if (job_lock(runner.job, false) && (record = job_get(runner.job)) != NULL && record->state == JOB_IN_PROGRESS)
+	if (job_lock(runner.job, false) && (record = job_get(runner.job)) != NULL &&
+		(record->state == JOB_VALIDATING || record->state == JOB_IN_PROGRESS))
 	{
 		if (error != NULL)
 		{
