@@ -146,7 +146,7 @@ test_evicted(void)
 static void
 test_lost(void)
 {
-	static const char *const settings[] = {"device=null:async=2,lost=3", NULL};
+	static const char *const settings[] = {"device=null:async=2,lost=3", "batch_rows=4", NULL};
 	static const char *const hangs[] = {"device=null:async=2,delay=5,hang_on=1.5", NULL};
 	float		got[ROWS * WIDTH];
 	int			status;
