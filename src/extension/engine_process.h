@@ -21,7 +21,8 @@ extern pid_t engine_process_pid(void);
 /* NULL while none runs; else read-only, and the engine changes it at any time. */
 extern const struct infer_status_page *engine_process_page(void);
 
-/* Whether the engine that runs has opened a GPU. */
+/* Whether the engine that runs, or ran last, looks for a GPU as it starts; and whether it has opened one. */
+extern bool engine_process_tries_gpu(void);
 extern bool engine_process_has_gpu(void);
 
 /*

@@ -24,6 +24,7 @@
 
 static volatile sig_atomic_t engine_pid = 0;
 static const struct infer_status_page *page = NULL;
+static bool tries_gpu = false;
 static bool lost_gpu = false;
 
 pid_t
@@ -36,6 +37,12 @@ const struct infer_status_page *
 engine_process_page(void)
 {
 	return page;
+}
+
+bool
+engine_process_tries_gpu(void)
+{
+	return tries_gpu;
 }
 
 bool
@@ -94,13 +101,15 @@ engine_process_start(const char *without_cuda, char *error, Size bytes)
 	char		path[MAXPGPATH];
 	char		library[MAXPGPATH];
 	char	  **argv;
+	bool		has_library = cuda_path(library, sizeof(library));
 	sigset_t	before;
 	pid_t		pid = 0;
 	int			failed;
 
 	Assert(engine_pid == 0);
+	tries_gpu = has_library && without_cuda == NULL;
 	engine_path(path, sizeof(path));
-	argv = settings_arguments(path, cuda_path(library, sizeof(library)) ? library : NULL, without_cuda);
+	argv = settings_arguments(path, has_library ? library : NULL, without_cuda);
 	if (!launch_open(&launch) || !launch_mark_descriptors())
 	{
 		snprintf(error, bytes, "could not prepare the engine's descriptors: %s", strerror(errno));

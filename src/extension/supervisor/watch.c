@@ -88,7 +88,7 @@ kill_overdue(TimestampTz now)
 	if (!supervisor.was_ready)
 	{
 		if (now >= after_ms(supervisor.started_at, STARTING_TIME + infer_engine_timeout))
-			kill_silent("start", true);
+			kill_silent("start", engine_process_tries_gpu());
 	}
 	else if (now >= after_ms(supervisor.loop_at, infer_engine_timeout))
 		kill_silent("event loop", engine_process_has_gpu() && infer_load_acquire32(&engine_process_page()->device_busy) != 0);
