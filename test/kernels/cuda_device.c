@@ -254,18 +254,29 @@ world_refuses(const char *variable, const char *value, const char *setting, cons
 		   variable == NULL ? "" : value, setting, message);
 }
 
+/* What a device says of itself, which is opened for that. */
+static bool
+opened_info(struct device_info *info)
+{
+	struct status status;
+	struct device *device = open_cuda("cuda", 0, &status);
+
+	*info = (struct device_info) {0};
+	if (device == NULL)
+		return false;
+	device->ops->info(device, info);
+	device_close(device);
+	return true;
+}
+
 /* INFER_EMULATED_BUILT=75, on sm_80 */
 static int
 translated(void *argument)
 {
-	struct status status;
-	struct device *device = open_cuda("cuda", 0, &status);
-	struct device_info info = {0};
+	struct device_info info;
 
-	if (device == NULL)
+	if (!opened_info(&info))
 		return 1;
-	device->ops->info(device, &info);
-	device_close(device);
 	printf("# %s\n", info.detail);
 	return strstr(info.detail, "code for sm_80, made anew at each start") == NULL;
 }
@@ -319,14 +330,10 @@ left_out(void *argument)
 static int
 note_numerics(void *argument)
 {
-	struct status status;
-	struct device *device = open_cuda("cuda", 0, &status);
-	struct device_info info = {0};
+	struct device_info info;
 
-	if (device == NULL)
+	if (!opened_info(&info))
 		return 1;
-	device->ops->info(device, &info);
-	device_close(device);
 	memcpy(argument, info.numerics_id, sizeof(info.numerics_id));
 	return 0;
 }

@@ -99,17 +99,24 @@ open_usual(const char *word_normalized, const char *normalizer)
 }
 
 static inline bool
-open_bpe(const char *normalizer, const char *split, const char *processor, const char *settings)
+open_json(const char *json)
 {
 	struct status status = {0};
-	char		json[4096];
 
 	tokenizer_close(tokenizer);
-	snprintf(json, sizeof(json), FIXTURE_BPE, normalizer, split, processor, settings);
 	tokenizer = fixture_open(json, strlen(json), &status);
 	if (tokenizer == NULL)
 		printf("# %s %s\n", status.message, status.detail);
 	return tokenizer != NULL;
+}
+
+static inline bool
+open_bpe(const char *normalizer, const char *split, const char *processor, const char *settings)
+{
+	char		json[4096];
+
+	snprintf(json, sizeof(json), FIXTURE_BPE, normalizer, split, processor, settings);
+	return open_json(json);
 }
 
 static inline bool
@@ -129,15 +136,10 @@ cut_by(const char *split, const char *text, const char *wanted)
 static inline bool
 open_unigram(const char *normalizer, const char *split, const char *fallback, const char *more)
 {
-	struct status status = {0};
 	char		json[4096];
 
-	tokenizer_close(tokenizer);
 	snprintf(json, sizeof(json), FIXTURE_UNIGRAM, normalizer, split, fallback, more);
-	tokenizer = fixture_open(json, strlen(json), &status);
-	if (tokenizer == NULL)
-		printf("# %s %s\n", status.message, status.detail);
-	return tokenizer != NULL;
+	return open_json(json);
 }
 
 static inline bool
